@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+)
+
+// roomInterval is the shortest time between two Room facts.
+const roomInterval = 100 * time.Millisecond
+
+// room turns any number of events into few facts.
+type room struct {
+	mu      sync.Mutex
+	pending bool
+	last    time.Time
+}
+
+// roomAppeared is called for each event after which a pod may fit that did not: the first of a series goes out at once,
+// the others together when the interval is over. Nobody is told while no member wants room.
+func (s *stub) roomAppeared() {
+	if s.unbound.Load() == 0 {
+		return
+	}
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	if s.room.pending {
+		return
+	}
+	s.room.pending = true
+	delay := max(0, roomInterval-time.Since(s.room.last))
+	time.AfterFunc(delay, s.sendRoom)
+}
+
+func (s *stub) sendRoom() {
+	s.room.mu.Lock()
+	s.room.pending, s.room.last = false, time.Now()
+	s.room.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unbound.Load() > 0 {
+		s.client.Send(roomFact())
+	}
+}
+
+// mayMakeRoom says whether the change of a node may let a pod fit that did not. Heartbeats, the bulk of all node
+// updates, do not.
+func mayMakeRoom(before, after *v1.Node) bool {
+	return before.Spec.Unschedulable && !after.Spec.Unschedulable ||
+		!apiequality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) ||
+		!apiequality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+		!apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+const unixPrefix = "unix://"
+
+const (
+	// A server may not make the scheduler hold more than this for one frame. An Admit of 10,000 members is about 2 MiB.
+	maxReceiveBytes = 16 << 20
+	// Facts are packed into frames of about this size at most: gRPC servers take 4 MiB unless told otherwise.
+	maxFactsBytes = 512 << 10
+	// So many facts to a frame, so that a server can answer a call between two of them.
+	maxFactsPerFrame = 512
+	// A queue longer than this means that the server does not keep up. Dropping it and synchronizing anew is
+	// then both right and cheaper.
+	defaultMaxQueue = 1 << 18
+
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 2 * time.Second
+	// How long the server may take from the opening to Welcome.
+	welcomeTimeout = 30 * time.Second
+	// A server that is silent for this long is asked for a sign of life and given keepaliveTimeout to answer.
+	// gRPC takes no shorter interval from a client.
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 5 * time.Second
+	// So many calls in a row without an answer end the session: a server that hangs would otherwise cost
+	// the scheduling loop, and with it pods of no gang, a call timeout each.
+	maxTimeoutsInARow = 3
+)
+
+// Config says where the server is and how to reach it.
+type Config struct {
+	// Server is unix:///path or host:port.
+	Server string
+	// TLS is required for host:port and not allowed for a unix socket.
+	TLS *TLS
+	// MaxQueue bounds the frames that wait to be sent; 0 means the default.
+	MaxQueue int
+}
+
+// TLS names the files of mutual TLS. They are read at every dial, so renewed certificates need no restart.
+type TLS struct {
+	CAFile     string
+	CertFile   string
+	KeyFile    string
+	ServerName string
+}
+
+// Validate returns an error that names the key and the value at fault.
+func (c Config) Validate() error {
+	switch {
+	case c.Server == "":
+		return fmt.Errorf("server: a value is required, for example unix:///run/muster/server.sock")
+	case strings.HasPrefix(c.Server, unixPrefix):
+		if !filepath.IsAbs(strings.TrimPrefix(c.Server, unixPrefix)) {
+			return fmt.Errorf("server: %q: the path of a unix socket must be absolute, as in unix:///run/muster/server.sock", c.Server)
+		}
+		if c.TLS != nil {
+			return fmt.Errorf("tls: not used with the unix socket %q; remove it, file permissions guard the socket", c.Server)
+		}
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.Server)
+	if err != nil || host == "" || port == "" || strings.ContainsAny(c.Server, "/ ") {
+		return fmt.Errorf("server: %q is neither unix:///path nor host:port", c.Server)
+	}
+	if c.TLS == nil {
+		return fmt.Errorf("tls: required because server is %q; set tls.caFile, tls.certFile and tls.keyFile, or use a unix socket", c.Server)
+	}
+	for _, f := range []struct{ key, value string }{
+		{"tls.caFile", c.TLS.CAFile}, {"tls.certFile", c.TLS.CertFile}, {"tls.keyFile", c.TLS.KeyFile},
+	} {
+		if f.value == "" {
+			return fmt.Errorf("%s: a value is required because server is %q", f.key, c.Server)
+		}
+	}
+	return nil
+}
+
+// dial prepares a connection; gRPC connects when the stream is opened. There is one connection per session,
+// so that our backoff is the only one and certificates are read again.
+func (c Config) dial() (*grpc.ClientConn, error) {
+	creds, err := c.credentials()
+	if err != nil {
+		return nil, err
+	}
+	target := c.Server
+	if !strings.HasPrefix(target, unixPrefix) {
+		target = "dns:///" + target
+	}
+	return grpc.NewClient(target,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReceiveBytes)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: minBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
+			MinConnectTimeout: maxBackoff,
+		}),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+	)
+}
+
+func (c Config) credentials() (credentials.TransportCredentials, error) {
+	if strings.HasPrefix(c.Server, unixPrefix) {
+		return insecure.NewCredentials(), nil
+	}
+	if c.TLS == nil {
+		return nil, fmt.Errorf("no plain text to %q", c.Server)
+	}
+	ca, err := os.ReadFile(c.TLS.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls.caFile: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("tls.caFile: no certificate in %q", c.TLS.CAFile)
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls.certFile, tls.keyFile: %w", err)
+	}
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		RootCAs:      roots,
+		Certificates: []tls.Certificate{pair},
+		ServerName:   c.TLS.ServerName,
+	}), nil
+}
