@@ -28,7 +28,19 @@ func (m *member) unbound() bool { return m.pod.Spec.NodeName == "" }
 
 // listen registers the handlers and returns what says that they have seen the initial lists.
 func (s *stub) listen(factory informers.SharedInformerFactory) ([]cache.InformerSynced, error) {
-	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(s.podHandler())
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := factory.Core().V1().Nodes().Informer().AddEventHandler(s.nodeHandler())
+	if err != nil {
+		return nil, err
+	}
+	return []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}, nil
+}
+
+func (s *stub) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if pod, ok := obj.(*v1.Pod); ok {
 				s.podSeen(nil, pod)
@@ -41,6 +53,7 @@ func (s *stub) listen(factory informers.SharedInformerFactory) ([]cache.Informer
 			}
 		},
 		DeleteFunc: func(obj any) {
+			// After a break in the watch the informer knows only that the pod is gone, and what it was like before.
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
 			}
@@ -48,24 +61,7 @@ func (s *stub) listen(factory informers.SharedInformerFactory) ([]cache.Informer
 				s.podDeleted(pod)
 			}
 		},
-	})
-	if err != nil {
-		return nil, err
 	}
-	nodes, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { s.roomAppeared() },
-		UpdateFunc: func(old, obj any) {
-			before, _ := old.(*v1.Node)
-			after, _ := obj.(*v1.Node)
-			if before != nil && after != nil && mayMakeRoom(before, after) {
-				s.roomAppeared()
-			}
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}, nil
 }
 
 // podSeen is called for every pod of the cluster, so it leaves early.

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/cache"
 )
 
 // roomInterval is the shortest time between two Room facts.
@@ -44,6 +45,19 @@ func (s *stub) sendRoom() {
 	defer s.mu.Unlock()
 	if s.unbound.Load() > 0 {
 		s.client.Send(roomFact())
+	}
+}
+
+func (s *stub) nodeHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { s.roomAppeared() },
+		UpdateFunc: func(old, obj any) {
+			before, _ := old.(*v1.Node)
+			after, _ := obj.(*v1.Node)
+			if before != nil && after != nil && mayMakeRoom(before, after) {
+				s.roomAppeared()
+			}
+		},
 	}
 }
 
