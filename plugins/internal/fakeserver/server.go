@@ -175,3 +175,13 @@ func (s *Session) Direct(t testing.TB, directives ...*pb.Directive) {
 
 // End ends the stream with a status.
 func (s *Session) End(err error) { s.end <- err }
+
+// Try returns the next frame, or nil if none comes in time.
+func (s *Session) Try(within time.Duration) *pb.SchedulerFrame {
+	select {
+	case frame := <-s.frames:
+		return frame
+	case <-time.After(within):
+		return nil
+	}
+}
