@@ -98,7 +98,7 @@ class Writer:
     async def _keep_running(self) -> None:
         loop = asyncio.get_running_loop()
         delay = FIRST_DELAY
-        while not self._stopping.is_set():
+        while True:  # also when it is to stop before it has started: something may have been told in between
             began = loop.time()
             try:
                 code = await self._run_child()
@@ -112,6 +112,7 @@ class Writer:
             self.counts.restarts += 1
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
+                return
             delay = min(2 * delay, MOST_DELAY)
 
     async def _run_child(self) -> int | None:
