@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from localcluster.layout import REPO, ClusterError, Layout, write_private
 

@@ -13,11 +13,12 @@ from localcluster.layout import Layout
 
 @dataclass(frozen=True)
 class Child:
-    """A process to keep running."""
+    """A process to keep running: started when the files it `needs` exist and the command `before` has succeeded."""
 
     name: str
     argv: list[str]
     needs: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
 
 

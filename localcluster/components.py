@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import ssl
@@ -11,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from localcluster.children import Child
@@ -22,6 +22,7 @@ COMPONENTS = ("controlplane", "kwok", "server", "scheduler")
 # Those with a ServiceAccount muster-<name> in manifests/rbac.
 ACCOUNTS = ("server", "scheduler")
 
+_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _STAGES = REPO / "localcluster" / "kwok" / "stages.yaml"
 
 
@@ -37,47 +38,61 @@ def children(
     layout: Layout, binaries: Path, names: Iterable[str], extra_args: Mapping[str, Sequence[str]]
 ) -> list[Child]:
     """The processes to run. `extra_args` are appended to the arguments of the component of that name."""
-    made = [_child(layout, binaries, name) for name in in_order(names)]
-    return [Child(child.name, [*child.argv, *extra_args.get(child.name, ())], child.needs, child.env) for child in made]
+    make = {"controlplane": _controlplane, "kwok": _kwok, "server": _server, "scheduler": _scheduler}
+    made = [make[name](layout, binaries) for name in in_order(names)]
+    return [replace(child, argv=[*child.argv, *extra_args.get(child.name, ())]) for child in made]
 
 
-def _child(layout: Layout, binaries: Path, name: str) -> Child:
-    if name == "controlplane":
-        return Child(name, [_binary(binaries, "muster-controlplane"), f"--dir={layout.dir}"])
-    if name == "kwok":
-        # The administrator's certificate: kwok plays every kubelet at once, which no built-in role covers.
-        argv = [
-            _binary(binaries, "kwok"),
-            f"--kubeconfig={layout.kubeconfig}",
-            f"--config={_STAGES}",
-            "-v=WARN",
-        ]
-        return Child(name, argv, needs=[str(layout.kubeconfig)])
-    own = layout.kubeconfig_of(name)
-    if name == "server":
-        argv = [
+def _controlplane(layout: Layout, binaries: Path) -> Child:
+    return Child("controlplane", [_binary(binaries, "muster-controlplane"), f"--dir={layout.dir}"])
+
+
+def _kwok(layout: Layout, binaries: Path) -> Child:
+    # The administrator's certificate: kwok plays every kubelet at once, which no built-in role covers.
+    access = f"--kubeconfig={layout.kubeconfig}"
+    return Child(
+        "kwok",
+        [_binary(binaries, "kwok"), access, f"--config={_STAGES}", "-v=WARN"],
+        needs=[str(layout.kubeconfig)],
+        # A kwok that was killed holds the leases of its nodes, and the next one would leave those nodes alone
+        # until they expire.
+        before=[_binary(binaries, "kubectl"), access, "delete", "--raw", _NODE_LEASES],
+    )
+
+
+def _server(layout: Layout, binaries: Path) -> Child:
+    own = layout.kubeconfig_of("server")
+    return Child(
+        "server",
+        [
             sys.executable,
             "-m",
             "muster.server",
             f"--listen=unix://{layout.server_socket}",
             f"--kubeconfig={own}",
             "--log-level=info",
-        ]
+        ],
+        needs=[str(own)],
         # From the source tree, so that an edit needs only a restart of the process.
-        path = os.pathsep.join(filter(None, [str(REPO / "server"), os.environ.get("PYTHONPATH")]))
-        if importlib.util.find_spec("muster") is None and not (REPO / "server" / "muster").is_dir():
-            raise ClusterError("the Python package muster is not installed; build it with `make build`")
-        return Child(name, argv, needs=[str(own)], env={"PYTHONPATH": path})
-    argv = [
-        _binary(binaries, "muster-scheduler"),
-        f"--config={layout.scheduler_config}",
-        "--bind-address=127.0.0.1",
-        f"--secure-port={layout.scheduler_port.read_text().strip()}",
-        # Its own port asks the API server who calls, with the rights of its account.
-        f"--authentication-kubeconfig={own}",
-        f"--authorization-kubeconfig={own}",
-    ]
-    return Child(name, argv, needs=[str(own), str(layout.scheduler_config)])
+        env={"PYTHONPATH": os.pathsep.join(filter(None, [str(REPO / "server"), os.environ.get("PYTHONPATH")]))},
+    )
+
+
+def _scheduler(layout: Layout, binaries: Path) -> Child:
+    own = layout.kubeconfig_of("scheduler")
+    return Child(
+        "scheduler",
+        [
+            _binary(binaries, "muster-scheduler"),
+            f"--config={layout.scheduler_config}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={layout.scheduler_port.read_text().strip()}",
+            # Its own port asks the API server who calls, with the rights of its account.
+            f"--authentication-kubeconfig={own}",
+            f"--authorization-kubeconfig={own}",
+        ],
+        needs=[str(own), str(layout.scheduler_config)],
+    )
 
 
 def _binary(binaries: Path, name: str) -> str:
@@ -131,7 +146,10 @@ def _get(url: str, context: ssl.SSLContext) -> str | None:
     try:
         with opener.open(url, timeout=1):
             return None
-    except (urllib.error.URLError, OSError) as error:
+    except urllib.error.HTTPError as error:
+        error.close()  # it is an open response too
+        return f"{url}: {error}"
+    except OSError as error:
         return f"{url}: {error}"
 
 

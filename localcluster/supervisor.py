@@ -86,19 +86,14 @@ class Supervisor:
 
     async def _run_once(self, child: Child, state: ChildState) -> str:
         """Run the child to its end and tell how it ended."""
-        with self._layout.log_file(child.name).open("ab") as log:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    *child.argv,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, **child.env},
-                    start_new_session=True,  # a Ctrl-C in a terminal is for whoever typed it
-                )
-            except OSError as error:
-                log.write(f"cannot start {child.argv[0]}: {error}\n".encode())
-                return f"could not be started ({error})"
+        try:
+            if child.before:
+                code = await (await self._spawn(child, child.before, quiet=True)).wait()
+                if code != 0:
+                    return f"could not be prepared (exit code {code})"
+            process = await self._spawn(child, child.argv)
+        except OSError as error:
+            return f"could not be started ({error})"
         self._processes[child.name] = process
         state.pid, state.starts = process.pid, state.starts + 1
         write_private(self._layout.pid_file(child.name), f"{process.pid}\n")
@@ -108,6 +103,17 @@ class Supervisor:
         state.pid = None
         self._layout.pid_file(child.name).unlink(missing_ok=True)
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+    async def _spawn(self, child: Child, argv: list[str], quiet: bool = False) -> asyncio.subprocess.Process:
+        with self._layout.log_file(child.name).open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL if quiet else log,
+                stderr=log,
+                env={**os.environ, **child.env},
+                start_new_session=True,  # a Ctrl-C in a terminal is for whoever typed it
+            )
 
     async def _stop(self, name: str) -> None:
         process = self._processes.get(name)
