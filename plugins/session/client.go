@@ -101,7 +101,7 @@ func (c *Client) Run(ctx context.Context) {
 
 // session is one life of the stream. It reports whether the server welcomed it, and why it ended.
 func (c *Client) session(ctx context.Context) (welcomed bool, err error) {
-	conn, err := c.config.dial()
+	conn, err := c.config.dial(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -3,13 +3,16 @@
 package session
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -34,6 +37,8 @@ const (
 
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
+	// How long a connection may take to come about.
+	dialTimeout = 2 * time.Second
 	// How long the server may take from the opening to Welcome.
 	welcomeTimeout = 30 * time.Second
 	// A server that is silent for this long is asked for a sign of life and given keepaliveTimeout to answer.
@@ -94,29 +99,46 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// dial prepares a connection; gRPC connects when the stream is opened. There is one connection per session,
-// so that our backoff is the only one and certificates are read again.
-func (c Config) dial() (*grpc.ClientConn, error) {
+// dial connects. There is one connection per session, dialled here and not by gRPC: our backoff is then the only one,
+// a server that is away costs one line in our log and none in gRPC's, and certificates are read again.
+func (c Config) dial(ctx context.Context) (*grpc.ClientConn, error) {
 	creds, err := c.credentials()
 	if err != nil {
 		return nil, err
 	}
-	target := c.Server
-	if !strings.HasPrefix(target, unixPrefix) {
-		target = "dns:///" + target
-	}
-	return grpc.NewClient(target,
+	network, address := "tcp", c.Server
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReceiveBytes)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: minBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
-			MinConnectTimeout: maxBackoff,
-		}),
+		// How long the handshakes may take.
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
-	)
+	}
+	if path, ok := strings.CutPrefix(c.Server, unixPrefix); ok {
+		network, address = "unix", path
+		options = append(options, grpc.WithAuthority("localhost"))
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	raw, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	var used atomic.Bool
+	conn, err := grpc.NewClient("passthrough:///"+address, append(options,
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			if used.Swap(true) {
+				return nil, errors.New("the connection is used up")
+			}
+			return raw, nil
+		}))...)
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (c Config) credentials() (credentials.TransportCredentials, error) {
