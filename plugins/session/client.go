@@ -163,7 +163,7 @@ func (c *Client) end() (welcomed bool) {
 func (c *Client) Connected() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.welcomed
+	return c.live && c.welcomed
 }
 
 // Send queues a frame. False means that there is no session; the next one will start from a snapshot.

@@ -306,3 +306,29 @@ func TestTheServerMayComeLaterAndGoAndComeBack(t *testing.T) {
 		t.Fatal("not connected")
 	}
 }
+
+// BenchmarkRoundTrip is what a call costs when the server answers at once.
+func BenchmarkRoundTrip(b *testing.B) {
+	server := fakeserver.Start(b)
+	r := newRecorder()
+	c := New(Config{Server: server.Address}, r)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go c.Run(ctx)
+	s, _, _ := server.Accept(b)
+	<-r.ready
+	go func() {
+		for frame := s.Try(time.Minute); frame != nil; frame = s.Try(time.Minute) {
+			s.Send(b, preFilterReply(frame.GetPreFilter().GetCallId()))
+		}
+	}()
+	for b.Loop() {
+		call, err := c.Ask(preFilter)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := call.Wait(ctx, time.Minute); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
