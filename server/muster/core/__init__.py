@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core: every rule of Muster, and nothing else.
+
+Two rules hold in this package.
+
+1. Every change of state happens here, inside `Core.handle(event, now)`.
+2. Nothing here knows the time, the network, the log or protobuf. `now` is an argument; the same events give
+   the same decisions. An import contract in pyproject.toml enforces it.
+
+Where to look:
+
+    model.py      what a pod and a gang's settings are; the phases of a member
+    spec.py       annotations and labels -> settings, or what is wrong with them
+    events.py     all that can happen
+    decision.py   all that can be answered
+    reasons.py    the closed list of reasons a pod is held, and their sentences
+    gang.py       members of one gang: phases, counts, whose settings hold
+    group.py      gangs that start together: cycles, waits, backoff, quorum
+    agenda.py     which group wants to be looked at when
+    core.py       Core: finds the group an event is about and hands it over
+    view.py       the state as people see it
+"""
+
+from muster.core.core import Core, Policy
+
+__all__ = ["Core", "Policy"]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a pod is held: a closed list, each with one sentence that has the numbers. docs/reasons.md says what to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from muster.core.model import GangKey, PodUid
+from muster.core.spec import TIMEOUT, Problem
+
+
+class Reason(Enum):
+    NOT_ENOUGH_MEMBERS = "NotEnoughMembers"
+    INVALID_GANG = "InvalidGang"
+    MISSING_POD_GROUP = "MissingPodGroup"
+    GROUP_INCOMPLETE = "GroupIncomplete"
+    GROUP_NOT_ALLOWED = "GroupNotAllowed"
+    NO_ROOM = "NoRoom"
+    LOST_PLACE = "LostPlace"
+    WAITING_FOR_QUORUM = "WaitingForQuorum"
+    SURPLUS = "Surplus"
+    TIMED_OUT = "TimedOut"
+    SETTINGS_DIFFER = "SettingsDiffer"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One reason and its sentence."""
+
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Tell a pod's owner why it is held (or, with `why` None, that nothing holds it any more)."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+    gang: GangKey | None
+    why: Why | None
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _gave_back(count: int) -> str:
+    return f"; the {count} with a place gave it back" if count else ""
+
+
+def not_enough_members(gang: GangKey, known: int, minimum: int) -> Why:
+    return Why(
+        Reason.NOT_ENOUGH_MEMBERS,
+        f"waiting for {minimum - known} more of {_members(minimum)} of gang {gang}",
+    )
+
+
+def invalid(problems: Sequence[Problem]) -> Why:
+    return Why(Reason.INVALID_GANG, "; ".join(str(problem) for problem in problems))
+
+
+def no_valid_member(gang: GangKey, problems: Sequence[Problem]) -> Why:
+    return Why(
+        Reason.INVALID_GANG,
+        f"no member of gang {gang} has valid settings: " + "; ".join(str(problem) for problem in problems),
+    )
+
+
+def missing_pod_group(gang: GangKey) -> Why:
+    return Why(Reason.MISSING_POD_GROUP, f"waiting for PodGroup {gang} to exist")
+
+
+def group_incomplete(gang: GangKey, others: Sequence[GangKey]) -> Why:
+    listed = ", ".join(others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")
+    return Why(
+        Reason.GROUP_INCOMPLETE,
+        f"gang {gang} starts together with others: waiting for {listed} to exist and to list the same gangs",
+    )
+
+
+def group_not_allowed(gang: GangKey) -> Why:
+    return Why(
+        Reason.GROUP_NOT_ALLOWED,
+        f"gang {gang} lists gangs of other namespaces, which is not allowed here",
+    )
+
+
+def no_room(gang: GangKey, pod: str, message: str, released: int) -> Why:
+    said = message.rstrip(". ") or "no reason given"
+    return Why(Reason.NO_ROOM, f"no node for member {pod} of gang {gang}: {said}{_gave_back(released)}")
+
+
+def lost_place(gang: GangKey, pod: str, released: int) -> Why:
+    return Why(
+        Reason.LOST_PLACE, f"member {pod} of gang {gang} lost its place before all had one{_gave_back(released)}"
+    )
+
+
+def bind_failed(gang: GangKey, pod: str) -> Why:
+    return Why(Reason.LOST_PLACE, f"member {pod} of gang {gang} lost its node; it is tried again by itself")
+
+
+def regrouped(gang: GangKey) -> Why:
+    return Why(Reason.GROUP_INCOMPLETE, f"gang {gang} starts together with other gangs from now on")
+
+
+def waiting_for_quorum(gang: GangKey, placed: int, minimum: int) -> Why:
+    return Why(
+        Reason.WAITING_FOR_QUORUM,
+        f"{placed} of {_members(minimum)} of gang {gang} have a place; waiting for {minimum - placed} more",
+    )
+
+
+def surplus(gang: GangKey, minimum: int) -> Why:
+    return Why(Reason.SURPLUS, f"past the minimum: waiting until gang {gang} has its {_members(minimum)}")
+
+
+def timed_out(gang: GangKey, seconds: float) -> Why:
+    return Why(
+        Reason.TIMED_OUT,
+        f"gang {gang} did not get its minimum placed within {seconds:g}s; "
+        f"to try again remove the annotation {TIMEOUT} from all of its pods",
+    )
+
+
+def timed_out_and_retried(gang: GangKey, seconds: float) -> Why:
+    return Why(Reason.TIMED_OUT, f"gang {gang} did not get its minimum placed within {seconds:g}s; it is tried again")
+
+
+def settings_differ(gang: GangKey, source: str) -> Why:
+    return Why(
+        Reason.SETTINGS_DIFFER,
+        f"gang {gang} has the settings of its oldest member {source}; those of this pod differ and are not used",
+    )

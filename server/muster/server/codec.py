@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protobuf <-> core types. The only module that knows both; nothing is decided here."""
+
+from collections.abc import Iterable
+
+from muster.core import events
+from muster.core.decision import Admit, Allow, Decision, Effect, Hold, Mark, Reject, Verdict
+from muster.core.model import Phase, Pod, PodUid
+from muster.core.view import GangView, MemberView
+from muster.v1 import scheduling_pb2 as pb
+from muster.v1 import view_pb2 as view_pb
+
+MAX_REASON = 1024  # what a scheduler will put into an event; a longer one is cut
+
+_STANDING = {
+    pb.STANDING_UNSPECIFIED: Phase.PENDING,
+    pb.STANDING_WAITING: Phase.WAITING,
+    pb.STANDING_BINDING: Phase.BINDING,
+}
+_VERDICT = {
+    Verdict.PASS: pb.VERDICT_PASS,
+    Verdict.WAIT: pb.VERDICT_WAIT,
+    Verdict.REFUSE: pb.VERDICT_REFUSE,
+}
+
+
+class ContractError(Exception):
+    """The scheduler sent a frame that breaks the contract; the text says how."""
+
+
+def pod(message: pb.Pod) -> Pod:
+    if not message.namespace or not message.name:
+        raise ContractError(f"pod {message.uid!r} without namespace or name")
+    if message.standing not in _STANDING:
+        raise ContractError(f"pod {message.uid!r} with unknown standing {message.standing}")
+    return Pod(
+        uid=_uid(message.uid),
+        namespace=message.namespace,
+        name=message.name,
+        created_ns=message.created_unix_ns,
+        priority=message.priority,
+        annotations=dict(message.annotations),
+        labels=dict(message.labels),
+        node=message.node_name,
+        gated=message.gated,
+        deleting=message.deleting,
+        nominated=message.nominated_node,
+        standing=_STANDING[message.standing],
+        waited=max(0, message.waited_ms) / 1000,
+    )
+
+
+def facts(message: pb.Facts) -> Iterable[events.Event]:
+    for fact in message.facts:
+        match fact.WhichOneof("fact"):
+            case "pod":
+                yield events.PodSeen(pod(fact.pod))
+            case "pod_gone":
+                yield events.PodGone(_uid(fact.pod_gone.uid))
+            case "room":
+                yield events.Room()
+            case _:
+                raise ContractError("an empty fact")
+
+
+def call(frame: pb.SchedulerFrame) -> events.Event:
+    """The event of any frame that is neither Hello, Facts nor Synced."""
+    match frame.WhichOneof("body"):
+        case "pre_filter":
+            return events.PreFilter(_uid(frame.pre_filter.uid))
+        case "post_filter":
+            return events.PostFilter(_uid(frame.post_filter.uid), frame.post_filter.message[:MAX_REASON])
+        case "permit":
+            request = frame.permit
+            return events.Permit(_uid(request.uid), request.node_name, asked=request.call_id != 0)
+        case "unreserve":
+            return events.Unreserve(_uid(frame.unreserve.uid))
+        case "commit_report":
+            report = frame.commit_report
+            return events.CommitReport(report.commit, tuple(_uid(uid) for uid in report.missing))
+        case body:
+            raise ContractError(f"unexpected frame {body or 'without a body'}")
+
+
+def reply(frame: pb.SchedulerFrame, decision: Decision) -> pb.ServerFrame | None:
+    """The reply to a call, if one is wanted."""
+    match frame.WhichOneof("body"):
+        case "pre_filter" if frame.pre_filter.call_id:
+            passed = decision.verdict is Verdict.PASS
+            answer = pb.PreFilterReply(
+                call_id=frame.pre_filter.call_id, **{"pass": passed}, reason=_cut(decision.reason)
+            )
+            return pb.ServerFrame(pre_filter=answer)
+        case "post_filter" if frame.post_filter.call_id:
+            return pb.ServerFrame(
+                post_filter=pb.PostFilterReply(
+                    call_id=frame.post_filter.call_id,
+                    may_preempt=decision.verdict is Verdict.PASS,
+                    reason=_cut(decision.reason),
+                )
+            )
+        case "permit" if frame.permit.call_id:
+            permit = pb.PermitReply(
+                call_id=frame.permit.call_id, verdict=_VERDICT[decision.verdict], reason=_cut(decision.reason)
+            )
+            if decision.allow is not None:
+                permit.allow.CopyFrom(_allow(decision.allow))
+            return pb.ServerFrame(permit=permit)
+    return None
+
+
+def directives(effects: Iterable[Effect]) -> pb.ServerFrame | None:
+    """The effects the scheduler has to apply, in order; None if there are none. Marks are not its business."""
+    listed = [_directive(effect) for effect in effects if not isinstance(effect, Mark)]
+    return pb.ServerFrame(directives=pb.Directives(directives=listed)) if listed else None
+
+
+def _directive(effect: Admit | Hold | Allow | Reject) -> pb.Directive:
+    match effect:
+        case Admit():
+            members = [
+                pb.Admission(
+                    uid=uid,
+                    key=pb.SortKey(
+                        priority=key.priority, created_unix_ns=key.created_ns, gang=key.gang, index=key.index
+                    ),
+                )
+                for uid, key in effect.members
+            ]
+            admit = pb.Admit(
+                group=effect.group,
+                cycle=effect.cycle,
+                members=members,
+                quiet_permits=effect.quiet_permits,
+                wait_ms=round(effect.wait * 1000),
+                free=effect.free,
+            )
+            return pb.Directive(admit=admit)
+        case Hold():
+            return pb.Directive(hold=pb.Hold(uids=effect.uids, reason=_cut(effect.reason)))
+        case Allow():
+            return pb.Directive(allow=_allow(effect))
+        case Reject():
+            return pb.Directive(reject=pb.Reject(uids=effect.uids, reason=_cut(effect.reason)))
+
+
+def gang(seen: GangView) -> view_pb.Gang:
+    namespace, _, name = seen.key.partition("/")
+    return view_pb.Gang(
+        namespace=namespace,
+        name=name,
+        phase=seen.phase.value,
+        reason=seen.why.reason.value if seen.why else "",
+        sentence=seen.why.sentence if seen.why else "",
+        min=seen.min,
+        total=seen.total,
+        mode=seen.mode,
+        group=seen.group,
+        cycle=seen.cycle,
+        deadline_ms=_milliseconds(seen.deadline_in),
+        retry_ms=_milliseconds(seen.retry_in),
+        created_unix_ns=seen.created_ns,
+        last_failure=seen.last_failure,
+        members=[_member(member) for member in seen.members],
+    )
+
+
+def _member(seen: MemberView) -> view_pb.Member:
+    return view_pb.Member(
+        uid=seen.uid,
+        name=seen.name,
+        phase=seen.phase.value,
+        node_name=seen.node,
+        failures=seen.failures,
+        reason=seen.why.reason.value if seen.why else "",
+        sentence=seen.why.sentence if seen.why else "",
+    )
+
+
+def _allow(effect: Allow) -> pb.Allow:
+    return pb.Allow(commit=effect.commit, uids=effect.uids)
+
+
+def _uid(text: str) -> PodUid:
+    if not text:
+        raise ContractError("an empty uid")
+    return PodUid(text)
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 1] + "…"
+
+
+def _milliseconds(seconds: float | None) -> int:
+    return -1 if seconds is None else round(seconds * 1000)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a scenario: commands, a line of dashes, what was decided. `pytest --rewrite` writes what is decided now.
+
+Commands, one a line; names without a slash are in namespace a:
+
+    pod NAME gang=G min=N [key=value …]    the pod is seen (again: it changed)
+    pods NAME… gang=G min=N …              several at once
+    gone NAME | room | tick
+    prefilter NAME | postfilter NAME [message…] | permit NAME [quiet] | unreserve NAME
+    report COMMIT [missing NAME…]
+    sync NAME:STANDING[:SECONDS]…          a session opens with the pods known so far, minus those gone
+    at SECONDS                             the clock; a tick runs at every instant the core asked for on the way
+    state | why
+"""
+
+from dataclasses import dataclass, field, replace
+
+from muster.core import Core, events
+from muster.core.decision import Admit, Allow, Decision, Hold, Mark, Reject, Verdict
+from muster.core.model import Phase, Pod, PodUid
+from muster.core.view import view
+from tests.builders import pod
+
+
+@dataclass
+class Stage:
+    core: Core = field(default_factory=Core)
+    now: float = 0.0
+    known: dict[str, Pod] = field(default_factory=dict)
+
+    def run(self, command: str) -> list[str]:
+        word, *words = command.split()
+        match word:
+            case "pod" | "pods":
+                return self._pods(words)
+            case "at":
+                return self._until(float(words[0]))
+            case "state":
+                return [line for key in sorted(self.core.gangs) for line in self._state(key)]
+            case "why":
+                return [f"{e.name}: {_why(e.why)}" for e in self.core.explanations()]
+            case "gone":
+                self.known.pop(words[0], None)
+            case "sync":
+                return self._sync(words)
+        return _shown(self.core.handle(_event(word, words), self.now))
+
+    def _pods(self, words: list[str]) -> list[str]:
+        names = [word for word in words if "=" not in word]
+        given = dict(word.split("=", 1) for word in words if "=" in word)
+        lines: list[str] = []
+        for name in names:
+            namespace, _, short = name.rpartition("/")
+            settings = {key: _value(key, value) for key, value in given.items() if key not in ("gang", "min")}
+            made = pod(short, given.get("gang", ""), given.get("min"), uid=name, namespace=namespace or "a", **settings)
+            self.known[name] = made
+            lines += _shown(self.core.handle(events.PodSeen(made), self.now))
+        return lines
+
+    def _until(self, instant: float) -> list[str]:
+        lines: list[str] = []
+        while (due := self.core.next_due()) is not None and due <= instant:
+            self.now = max(self.now, due)
+            lines += [f"{self.now:g}s {line}" for line in _shown(self.core.handle(events.Tick(), self.now))]
+        self.now = instant
+        return lines
+
+    def _sync(self, words: list[str]) -> list[str]:
+        pods = {name: replace(known, standing=Phase.PENDING) for name, known in self.known.items()}
+        for word in words:
+            name, standing, *waited = word.split(":")
+            pods[name] = replace(
+                pods[name], standing=Phase[standing.upper()], waited=float(waited[0]) if waited else 0.0
+            )
+        return _shown(self.core.handle(events.Synchronize(tuple(pods.values())), self.now))
+
+    def _state(self, key: str) -> list[str]:
+        seen = view(self.core, key, self.now)  # type: ignore[arg-type]
+        members: dict[str, list[str]] = {}
+        for member in seen.members:
+            members.setdefault(member.phase.value, []).append(member.name)
+        phases = "  ".join(f"{phase}({' '.join(names)})" for phase, names in members.items())
+        lines = [f"{key} {seen.phase.value} cycle={seen.cycle}  {phases}"]
+        return lines + ([f"  {_why(seen.why)}"] if seen.why else [])
+
+
+def _event(word: str, words: list[str]) -> events.Event:
+    uid = PodUid(words[0]) if words else PodUid("")
+    match word:
+        case "gone":
+            return events.PodGone(uid)
+        case "room":
+            return events.Room()
+        case "tick":
+            return events.Tick()
+        case "prefilter":
+            return events.PreFilter(uid)
+        case "postfilter":
+            return events.PostFilter(uid, " ".join(words[1:]))
+        case "permit":
+            return events.Permit(uid, "n1", asked="quiet" not in words)
+        case "unreserve":
+            return events.Unreserve(uid)
+        case "report":
+            return events.CommitReport(int(words[0]), tuple(PodUid(word) for word in words[2:]))
+    raise ValueError(f"unknown command {word!r}")
+
+
+def _value(key: str, value: str) -> str | int:
+    if key == "priority":
+        return int(value)
+    if key in ("gated", "deleting"):
+        return value == "yes"
+    return value
+
+
+def _shown(decision: Decision) -> list[str]:
+    lines = []
+    if decision.verdict is not Verdict.NONE:
+        allow = f"  {_effect(decision.allow)}" if decision.allow else ""
+        reason = f'  "{decision.reason}"' if decision.reason else ""
+        lines.append(decision.verdict.value.upper() + reason + allow)
+    return lines + [_effect(effect) for effect in decision.effects]
+
+
+def _effect(effect: Admit | Allow | Hold | Reject | Mark) -> str:
+    match effect:
+        case Admit():
+            names = " ".join(f"{uid}" for uid, _ in effect.members)
+            return f"{'free' if effect.free else 'admit'}({names})" + (
+                "" if effect.free else f" quiet={effect.quiet_permits}"
+            )
+        case Allow():
+            return f"allow#{effect.commit}({' '.join(effect.uids)})"
+        case Hold() | Reject():
+            return f'{type(effect).__name__.lower()}({" ".join(effect.uids)}) "{effect.reason}"'
+        case Mark():
+            return f"mark({' '.join(effect.uids)})"
+
+
+def _why(why: object) -> str:
+    return f"{why.reason.value}: {why.sentence}" if why else "-"  # type: ignore[attr-defined]
+
+
+def play(text: str) -> str:
+    """The scenario with its outputs as they are now."""
+    stage = Stage()
+    blocks: list[str] = []
+    for block in text.strip("\n").split("\n\n"):
+        commands, _, _ = block.partition("\n----")
+        out: list[str] = []
+        for line in commands.splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                out += stage.run(line)
+        blocks.append(commands if _only_comments(commands) else "\n".join([commands, "----", *(out or ["-"])]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _only_comments(commands: str) -> bool:
+    return all(not line.strip() or line.lstrip().startswith("#") for line in commands.splitlines())
