@@ -19,9 +19,9 @@ CALL_TIMEOUT = 10.0
 MOST_BYTES = 256 << 20  # a list of many gangs is longer than gRPC's own limit of 4 MiB
 
 _LOOPBACK = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\]):[0-9]+")
-# How gRPC speaks of connections that could not be made or were lost.
+# How gRPC speaks of connections that could not be made or were lost, and of a server that shuts down.
 _NO_CONNECTION = re.compile(
-    r"failed to connect|resol(ving|ution)|socket closed|stream removed|goaway|connection|broken pipe|recvmsg|handshake",
+    r"failed to connect|resol(ving|ution)|socket closed|stream removed|goaway|connection|broken pipe|recvmsg|handshake|all calls",
     re.IGNORECASE,
 )
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:/\s]+):[0-9]{1,5}")
