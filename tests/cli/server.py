@@ -101,8 +101,10 @@ class Ran:
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER", "COLUMNS", "NO_COLOR"))}
-    return {**kept, "PYTHONPATH": str(ROOT / "server"), "GRPC_VERBOSITY": "NONE", **more}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MUSTER", "GRPC", "COLUMNS", "NO_COLOR"))
+    }
+    return {**kept, "PYTHONPATH": str(ROOT / "server"), **more}
 
 
 async def start(

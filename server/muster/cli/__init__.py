@@ -10,6 +10,11 @@ text.py       words from the cluster made safe for a terminal; durations
 hints.py      what to do about each reason
 """
 
+import os
+
+# gRPC's C core logs to stderr by itself, and reads this when it is imported. People get one line, and it is ours.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 from muster.cli.app import app
 
 __all__ = ["app"]

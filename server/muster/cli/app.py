@@ -55,10 +55,10 @@ Server = Annotated[
     typer.Option(
         metavar="ADDR",
         help="unix:///path or host:port. Default: $MUSTER_SERVER, then .muster/run/server.sock here or above, "
-        "then /run/muster/server.sock.",
+        "then server.sock in /run/muster or /run/muster/private.",
     ),
 ]
-Ca = Annotated[Path | None, typer.Option(help="CA of the server at host:port. TLS is used for all but loopback.")]
+Ca = Annotated[Path | None, typer.Option(help="CA of a server at host:port, if not the system's.")]
 Cert = Annotated[Path | None, typer.Option(help="Own certificate, for a server that wants one.")]
 Key = Annotated[Path | None, typer.Option(help="Key of --cert.")]
 

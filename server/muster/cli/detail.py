@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.cli.hints import hint
-from muster.cli.table import columns, members
+from muster.cli.table import Columns, members
 from muster.cli.text import age, duration, safe
 from muster.v1.view_pb2 import Gang
 
@@ -22,7 +22,7 @@ def detail(gang: Gang, now: float) -> RenderableType:
     rows = [
         (safe(m.name), safe(m.phase), safe(m.node_name) or "-", str(m.failures), safe(m.sentence)) for m in gang.members
     ]
-    return Group(head, Text(""), columns(MEMBER_HEADER, rows, wrap=True, phase=MEMBER_HEADER.index("PHASE")))
+    return Group(head, Text(""), Columns(MEMBER_HEADER, rows, wrap=True))
 
 
 def _facts(gang: Gang, now: float) -> list[tuple[str, str]]:

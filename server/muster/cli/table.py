@@ -4,7 +4,8 @@
 import sys
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,8 @@ from muster.v1.view_pb2 import Gang
 HEADER = ("NAMESPACE", "GANG", "PHASE", "MEMBERS", "CYCLE", "AGE", "WHY")
 AGE = HEADER.index("AGE")
 GONE = "Gone"
+GAP = 2
+LEAST_LAST = 10
 
 _PIPE_WIDTH = 100_000
 _STYLES = {
@@ -62,20 +65,40 @@ def in_order(gangs: Iterable[Gang]) -> list[Gang]:
 
 
 def gangs_table(gangs: Iterable[Gang], now: float, *, wide: bool) -> RenderableType:
-    return columns(HEADER, [row(gang, now) for gang in in_order(gangs)], wrap=wide, phase=HEADER.index("PHASE"))
+    return Columns(HEADER, [row(gang, now) for gang in in_order(gangs)], wrap=wide)
 
 
-def columns(header: Sequence[str], rows: Iterable[Row], *, wrap: bool, phase: int) -> Table:
-    """The last column takes what is left of the width: wrapped, or cut with an ellipsis."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in header[:-1]:
-        table.add_column(title, no_wrap=True)
-    table.add_column(header[-1], no_wrap=not wrap, overflow="fold" if wrap else "ellipsis", ratio=1)
-    for cells in rows:
-        table.add_row(
-            *(Text(cell, style=_STYLES.get(cell, "") if at == phase else "") for at, cell in enumerate(cells))
-        )
-    return table
+class Columns:
+    """A table whose last column takes what is left of the width: wrapped, or cut with an ellipsis. The others are
+    what people search for, and are shown in full."""
+
+    def __init__(self, header: Row, rows: Sequence[Row], *, wrap: bool) -> None:
+        self._header = header
+        self._rows = rows
+        self._wrap = wrap
+
+    def __rich_console__(self, to: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        for title in self._header[:-1]:
+            table.add_column(title, no_wrap=True)
+        table.add_column(self._header[-1], overflow="fold")
+        left = max(LEAST_LAST, options.max_width - self._taken())
+        phase = self._header.index("PHASE")
+        for cells in self._rows:
+            last = Text(cells[-1])
+            if not self._wrap:
+                last.truncate(left, overflow="ellipsis")
+            table.add_row(*(_styled(cell, at == phase) for at, cell in enumerate(cells[:-1])), last)
+        yield table
+
+    def _taken(self) -> int:
+        """The width of all columns but the last."""
+        lines = [self._header, *self._rows]
+        return sum(max(cell_len(line[at]) for line in lines) + GAP for at in range(len(self._header) - 1))
+
+
+def _styled(cell: str, is_phase: bool) -> Text:
+    return Text(cell, style=_STYLES.get(cell, "") if is_phase else "")
 
 
 def show(what: RenderableType, to: Console | None = None) -> None:
