@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from localcluster.api import Api
 from localcluster.cluster import Cluster
 from localcluster.components import COMPONENTS
 from localcluster.layout import BIN, ClusterError
@@ -74,7 +75,8 @@ def status(dir: Dir = DEFAULT_DIR) -> None:
         pid = f"pid {state['pid']}" if state["pid"] else "not running"
         last = f", last time it {state['last_exit']}" if state["last_exit"] else ""
         typer.echo(f"{name:<13} {pid:<12} starts {state['starts']}{last}")
-    usable, total = ready(cluster.kubectl)
+    with Api(cluster.layout) as api:
+        usable, total = ready(api)
     typer.echo(f"{'nodes':<13} {usable} of {total} ready")
     typer.echo(f"{'kubeconfig':<13} {cluster.kubeconfig}")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,10 +32,16 @@ def end_leftovers(layout: Layout) -> list[str]:
         command = _command_of(pid) if pid else None
         # The id may belong to another process by now; all our children have the directory in their arguments.
         if pid and command and str(layout.dir) in command:
-            os.kill(pid, signal.SIGKILL)
+            kill_group(pid)
             ended.append(name)
         file.unlink(missing_ok=True)
     return ended
+
+
+def kill_group(leader: int) -> None:
+    """Kill what is left of the process group of a child; each child leads its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def _command_of(pid: int) -> str | None:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from localcluster import access, components, nodes
+from localcluster.api import Api
 from localcluster.children import end_leftovers
 from localcluster.layout import BIN, REPO, ClusterError, Layout, write_private
 from localcluster.nodes import NodeShape
@@ -30,6 +31,11 @@ Progress = Callable[[str], None]
 
 def _silent(_: str) -> None:
     pass
+
+
+def _nodes_not_ready(api: Api) -> str | None:
+    usable, total = nodes.ready(api)
+    return None if usable == total else f"{usable} of {total} are"
 
 
 class Cluster:
@@ -108,6 +114,11 @@ class Cluster:
             raise ClusterError(f"kubectl {' '.join(args)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
+    def create(self, path: str, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Create many objects fast, as administrator. `path` is that of the collection, such as /api/v1/nodes."""
+        with Api(self.layout) as api:
+            api.each("POST", ((path, item) for item in objects))
+
     def pid(self, name: str) -> int | None:
         """The process id of a part; None while it does not run."""
         return self.layout.pid(name)
@@ -131,7 +142,7 @@ class Cluster:
         return self.layout.log_file(name).read_text(errors="replace")
 
     def states(self) -> dict[str, dict[str, Any]]:
-        """What the supervisor knows of each part: pid, starts, failures, last_exit."""
+        """What the supervisor knows of each part; see ChildState."""
         try:
             states: dict[str, dict[str, Any]] = json.loads(self.layout.state.read_text())
         except FileNotFoundError:
@@ -140,6 +151,7 @@ class Cluster:
 
     def _launch(self) -> None:
         layout = self.layout
+        self._reap()
         layout.prepare()
         # Left by a run that ended badly. Children start when these appear, so they must be new.
         for stale in (layout.kubeconfig, layout.state, *layout.run.glob("*.kubeconfig")):
@@ -147,7 +159,7 @@ class Cluster:
         if not layout.etcd.exists():
             for old in layout.logs.glob("*.log"):
                 old.unlink()
-        write_private(layout.scheduler_port, f"{components.free_port()}\n")
+        components.choose_ports(layout)
         made = components.children(layout, self._binaries, self.parts, self._extra_args)
         write_private(layout.children, json.dumps([vars(child) for child in made], indent=1))
         with layout.log_file("supervisor").open("ab") as log:
@@ -170,17 +182,22 @@ class Cluster:
         self._fit_nodes(count, shape, timeout)
         for name in self.parts[1:]:
             self._wait_ready(name, timeout)
+        self._wait("all parts to stay up", timeout, self._unsteady)
 
     def _fit_nodes(self, count: int | None, shape: NodeShape | None, timeout: float) -> None:
         if count is None:
             return
-        self._say(nodes.adjust(self.kubectl, count, shape or NodeShape()))
-        if "kwok" in self.parts:
-            self._wait("nodes to be ready", timeout, self._nodes_not_ready)
+        with Api(self.layout) as api:
+            self._say(nodes.adjust(api, count, shape or NodeShape()))
+            if "kwok" in self.parts:
+                self._wait("nodes to be ready", timeout, lambda: _nodes_not_ready(api))
 
-    def _nodes_not_ready(self) -> str | None:
-        usable, total = nodes.ready(self.kubectl)
-        return None if usable == total else f"{usable} of {total} are"
+    def _unsteady(self) -> str | None:
+        for name, state in self.states().items():
+            # Ready is not enough: a part may serve for an instant and then fail.
+            if state["pid"] is None or time.time() - state["started"] < (3 if state["failures"] else 1):
+                return f"{name} {state['last_exit']}" if state["last_exit"] else name
+        return None
 
     def _restarted(self, name: str, old_pid: int) -> str | None:
         if self.pid(name) in (None, old_pid):
@@ -192,7 +209,7 @@ class Cluster:
         self._say(f"{name} ready")
 
     def _wait(self, what: str, timeout: float, missing: Callable[[], str | None]) -> None:
-        began = reported = time.monotonic()
+        began = reported = asked = time.monotonic()
         while (reason := missing()) is not None:
             self._check_alive()
             now = time.monotonic()
@@ -201,7 +218,9 @@ class Cluster:
             if now - reported > _REPORT_EVERY:
                 self._say(f"waiting for {what}: {reason}")
                 reported = now
-            time.sleep(_POLL)
+            # Asking for 1000 nodes is work, and must not slow down what is waited for.
+            time.sleep(max(_POLL, 5 * (now - asked)))
+            asked = time.monotonic()
 
     def _check_alive(self) -> None:
         """Do not wait for what will not come."""
@@ -225,10 +244,14 @@ class Cluster:
                     f"the supervisor, pid {pid}, does not stop; see {self.layout.log_file('supervisor')}"
                 )
             time.sleep(_POLL)
+        self._reap()
+        end_leftovers(self.layout)
+
+    def _reap(self) -> None:
+        """Collect a supervisor of ours that has ended."""
         if self._daemon is not None:
             self._daemon.wait()
             self._daemon = None
-        end_leftovers(self.layout)
 
     def _say(self, text: str) -> None:
         self._progress(f"{time.monotonic() - self._began:6.1f}s  {text}")

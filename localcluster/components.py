@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from localcluster.api import administrator
 from localcluster.children import Child
-from localcluster.layout import REPO, ClusterError, Layout
+from localcluster.layout import REPO, ClusterError, Layout, write_private
 
 # In the order in which they start.
 COMPONENTS = ("controlplane", "kwok", "server", "scheduler")
@@ -70,6 +71,7 @@ def _server(layout: Layout, binaries: Path) -> Child:
             "muster.server",
             f"--listen=unix://{layout.server_socket}",
             f"--kubeconfig={own}",
+            f"--metrics-address=127.0.0.1:{layout.server_port.read_text().strip()}",
             "--log-level=info",
         ],
         needs=[str(own)],
@@ -127,9 +129,7 @@ def _connect(path: Path) -> str | None:
 
 
 def _api_not_ready(layout: Layout) -> str | None:
-    context = ssl.create_default_context(cafile=layout.pki / "ca.crt")
-    context.load_cert_chain(layout.pki / "admin.crt", layout.pki / "admin.key")
-    return _get(f"https://127.0.0.1:{layout.apiserver_port.read_text().strip()}/readyz", context)
+    return _get(f"https://127.0.0.1:{layout.apiserver_port.read_text().strip()}/readyz", administrator(layout))
 
 
 def _scheduler_not_ready(layout: Layout) -> str | None:
@@ -153,9 +153,9 @@ def _get(url: str, context: ssl.SSLContext) -> str | None:
         return f"{url}: {error}"
 
 
-def free_port() -> int:
-    """A loopback port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def choose_ports(layout: Layout) -> None:
+    """Record free loopback ports, so that clusters can run side by side and a restarted part is found where it was."""
+    with socket.socket() as first, socket.socket() as second:
+        for probe, file in ((first, layout.scheduler_port), (second, layout.server_port)):
+            probe.bind(("127.0.0.1", 0))
+            write_private(file, f"{probe.getsockname()[1]}\n")

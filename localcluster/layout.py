@@ -59,7 +59,13 @@ class Layout:
 
     @property
     def scheduler_port(self) -> Path:
+        """The port of the scheduler's health and metrics."""
         return self.run / "scheduler.port"
+
+    @property
+    def server_port(self) -> Path:
+        """The port of the server's metrics."""
+        return self.run / "server.port"
 
     @property
     def children(self) -> Path:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from localcluster.api import Api
+
+_PATH = "/api/v1/nodes"
 # Marks the nodes that are ours to remove; those a user creates are left alone.
 _OURS = "localcluster.muster.dev/node"
 
@@ -24,28 +26,24 @@ class NodeShape:
         return {"cpu": self.cpu, "memory": self.memory, "pods": self.pods}
 
 
-def adjust(kubectl: Callable[..., str], count: int, shape: NodeShape) -> str:
+def adjust(api: Api, count: int, shape: NodeShape) -> str:
     """Make node-0 … node-<count-1> with this shape be the nodes of ours; tell what was done."""
-    existing = json.loads(kubectl("get", "nodes", "-l", _OURS, "-o", "json"))["items"]
-    have = {node["metadata"]["name"]: node for node in existing}
+    existing = api.request("GET", f"{_PATH}?labelSelector={_OURS}")["items"]
+    have = {node["metadata"]["name"]: node["status"].get("allocatable") for node in existing}
     want = [f"node-{index}" for index in range(count)]
     missing = [name for name in want if name not in have]
-    surplus = sorted(have.keys() - set(want))
-    changed = [name for name in want if name in have and have[name]["status"].get("allocatable") != shape.resources()]
-    if missing:
-        items = [_node(name, shape) for name in missing]
-        kubectl("create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    if surplus:
-        kubectl("delete", "nodes", "--wait=false", *surplus)
+    surplus = have.keys() - set(want)
+    changed = [name for name in want if name in have and have[name] != shape.resources()]
+    api.each("POST", [(_PATH, _node(name, shape)) for name in missing])
+    api.each("DELETE", [(f"{_PATH}/{name}", None) for name in surplus])
     status = {"status": {"capacity": shape.resources(), "allocatable": shape.resources()}}
-    for name in changed:
-        kubectl("patch", "node", name, "--subresource=status", "-p", json.dumps(status))
+    api.each("PATCH", [(f"{_PATH}/{name}/status", status) for name in changed])
     return f"{count} nodes ({len(missing)} created, {len(surplus)} removed, {len(changed)} changed)"
 
 
-def ready(kubectl: Callable[..., str]) -> tuple[int, int]:
+def ready(api: Api) -> tuple[int, int]:
     """How many nodes can take pods, and how many there are."""
-    nodes: list[dict[str, Any]] = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
+    nodes = api.request("GET", _PATH)["items"]
     return sum(_usable(node) for node in nodes), len(nodes)
 
 
@@ -57,6 +55,7 @@ def _usable(node: dict[str, Any]) -> bool:
 
 
 def _node(name: str, shape: NodeShape) -> dict[str, Any]:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -70,5 +69,21 @@ def _node(name: str, shape: NodeShape) -> dict[str, Any]:
                 _OURS: "true",
             },
         },
-        "status": {"capacity": shape.resources(), "allocatable": shape.resources()},
+        "status": {
+            "capacity": shape.resources(),
+            "allocatable": shape.resources(),
+            # Ready from birth: a node that the node controller has once seen not ready takes it far longer to clear,
+            # a minute for 1000 nodes. The fake kubelet makes those ready that come without.
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "KubeletReady",
+                    "message": "created ready",
+                    "lastHeartbeatTime": now,
+                    "lastTransitionTime": now,
+                }
+            ],
+            "nodeInfo": {"kubeletVersion": "fake", "operatingSystem": "linux", "architecture": "amd64"},
+        },
     }

@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from localcluster.children import Child, end_leftovers
+from localcluster.children import Child, end_leftovers, kill_group
 from localcluster.layout import Layout, write_private
 
 FIRST_BACKOFF = 0.5
@@ -33,6 +33,7 @@ class ChildState:
     """What is known of a child. `failures` counts its deaths since it last ran steadily."""
 
     pid: int | None = None
+    started: float = 0.0
     starts: int = 0
     failures: int = 0
     last_exit: str = ""
@@ -95,12 +96,13 @@ class Supervisor:
         except OSError as error:
             return f"could not be started ({error})"
         self._processes[child.name] = process
-        state.pid, state.starts = process.pid, state.starts + 1
+        state.pid, state.started, state.starts = process.pid, time.time(), state.starts + 1
         write_private(self._layout.pid_file(child.name), f"{process.pid}\n")
         self._publish()
         say(f"{child.name} started, pid {process.pid}")
         code = await process.wait()
         state.pid = None
+        kill_group(process.pid)  # as with a container, nothing outlives its first process
         self._layout.pid_file(child.name).unlink(missing_ok=True)
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import ssl
+import subprocess
 import tempfile
 import time
 import urllib.error
@@ -166,6 +167,24 @@ def test_two_clusters_do_not_know_each_other(cluster: Cluster) -> None:
             os.kill(gone, 0)
         assert not other.kubeconfig.exists()
         assert not other.layout.etcd.exists()
+
+
+def test_a_killed_supervisor_loses_nothing_and_leaves_nothing() -> None:
+    with tempfile.TemporaryDirectory(prefix="muster-") as directory:
+        with Cluster(directory, parts=[]) as cluster:
+            cluster.kubectl("create", "namespace", "survivor")
+            orphan = cluster.pid("controlplane")
+            cluster.kill("supervisor", signal.SIGKILL)
+            assert eventually(lambda: not cluster.running())
+            cluster.start()
+            assert cluster.pid("controlplane") != orphan
+            assert "survivor" in cluster.kubectl("get", "namespaces", "-o", "name")
+        assert not command_lines_with(directory)
+
+
+def command_lines_with(text: str) -> list[str]:
+    processes = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout
+    return [line for line in processes.splitlines() if text in line]
 
 
 def server_of(cluster: Cluster) -> str:
