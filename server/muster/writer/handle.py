@@ -53,7 +53,7 @@ class Writer:
 
     @property
     def dropped(self) -> int:
-        """Orders that found no room, or that no child could be told."""
+        """Orders that found no room in the outbox."""
         return self._outbox.dropped
 
     @property
