@@ -36,8 +36,10 @@ def up(
         int | None,
         typer.Option(min=0, max=20000, help="How many nodes. A new cluster gets 4.", show_default=False),
     ] = None,
-    node_cpu: Annotated[str, typer.Option(callback=_quantity, help="CPUs of a node.")] = "8",
-    node_memory: Annotated[str, typer.Option(callback=_quantity, help="Memory of a node.")] = "32Gi",
+    node_cpu: Annotated[
+        str, typer.Option(callback=_quantity, help="CPUs of a node; on a running cluster give --nodes too.")
+    ] = "8",
+    node_memory: Annotated[str, typer.Option(callback=_quantity, help="Memory of a node; likewise.")] = "32Gi",
     parts: Annotated[str, typer.Option(help="What to run.")] = ",".join(COMPONENTS),
 ) -> None:
     """Start a cluster, or adjust the nodes of the one that runs."""
