@@ -47,7 +47,7 @@ def _members(count: int) -> str:
 
 
 def _gave_back(count: int) -> str:
-    return f"; the {count} with a place gave it back" if count else ""
+    return f"; {_members(count)} with a place gave it back" if count else ""
 
 
 def not_enough_members(gang: GangKey, known: int, minimum: int) -> Why:
