@@ -11,6 +11,11 @@ GO_SOURCES := $(shell find plugins localcluster -name '*.go') go.mod go.sum
 PROTO := $(wildcard proto/muster/v1/*.proto)
 BINARIES := $(addprefix $(BIN)/,muster-scheduler muster-controlplane kubectl kwok)
 
+# Without these kubectl and the control plane do not know their own version.
+KUBERNETES := $(shell sed -n 's|.*k8s.io/kubernetes v|v|p' go.mod | head -1)
+STAMP := -X k8s.io/component-base/version.gitVersion=$(KUBERNETES) -X k8s.io/component-base/version.gitMajor=1 \
+	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
+
 # One setting for every Go command, so that they share the build cache.
 export CGO_ENABLED := 0
 
@@ -73,13 +78,13 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@touch $@
 
 $(BIN)/muster-scheduler: $(GO_SOURCES)
-	@scripts/go-progress "building muster-scheduler" build -o $@ ./plugins/cmd/muster-scheduler
+	@scripts/go-progress "building muster-scheduler" build -ldflags "$(STAMP)" -o $@ ./plugins/cmd/muster-scheduler
 
 $(BIN)/muster-controlplane: $(GO_SOURCES)
-	@scripts/go-progress "building the control plane" build -o $@ ./localcluster/controlplane
+	@scripts/go-progress "building the control plane" build -ldflags "$(STAMP)" -o $@ ./localcluster/controlplane
 
 $(BIN)/kubectl: go.mod go.sum
-	@scripts/go-progress "building kubectl" build -o $@ k8s.io/kubernetes/cmd/kubectl
+	@scripts/go-progress "building kubectl" build -ldflags "$(STAMP)" -o $@ k8s.io/kubernetes/cmd/kubectl
 
 $(BIN)/kwok: localcluster/kwok/go.mod localcluster/kwok/go.sum
 	@cd localcluster/kwok && ../../scripts/go-progress "building kwok" build -o ../../$@ sigs.k8s.io/kwok/cmd/kwok

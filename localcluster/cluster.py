@@ -133,7 +133,8 @@ class Cluster:
 
     def wait_restart(self, name: str, old_pid: int, timeout: float = 30) -> int:
         """Wait until a part runs as another process and is ready; return its process id."""
-        self._wait(f"a restart of {name}", timeout, lambda: self._restarted(name, old_pid))
+        # Whoever waits for a restart has killed the part, perhaps many times: that does not make it hopeless.
+        self._wait(f"a restart of {name}", timeout, lambda: self._restarted(name, old_pid), give_up=False)
         pid = self.pid(name)
         assert pid is not None
         return pid
@@ -208,10 +209,11 @@ class Cluster:
         self._wait(name, timeout, lambda: components.not_ready(self.layout, name))
         self._say(f"{name} ready")
 
-    def _wait(self, what: str, timeout: float, missing: Callable[[], str | None]) -> None:
+    def _wait(self, what: str, timeout: float, missing: Callable[[], str | None], *, give_up: bool = True) -> None:
         began = reported = asked = time.monotonic()
         while (reason := missing()) is not None:
-            self._check_alive()
+            if give_up:
+                self._check_alive()
             now = time.monotonic()
             if now - began > timeout:
                 raise ClusterError(f"waited {timeout:g} s for {what} ({reason}); the logs are in {self.layout.logs}")

@@ -99,8 +99,7 @@ class World:
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """Reason and message of each event on the pod, oldest first."""
-        selector = {"involvedObject.name": name}
-        listed = self.client.list(Event, namespace=self.namespace, fields=selector)
+        listed = self.client.list(Event, namespace=self.namespace, fields={"involvedObject.name": name})
         return [(event.reason or "", event.message or "") for event in listed]
 
     # ---- time -----------------------------------------------------------------------------------------------

@@ -13,15 +13,19 @@ from prometheus_client import start_http_server
 
 from muster.server import logs, metrics
 from muster.server.engine import Engine
-from muster.server.serve import AddressError, Server
+from muster.server.serve import AddressError, Server, is_well
 from muster.server.settings import Settings, load
 from muster.writer import Writer
 
+# The writer is started by fork and exec, which gRPC would comment on in the log.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 log = structlog.get_logger()
 
 
 def main() -> None:
     settings = load(sys.argv[1:])
+    if settings.check:
+        raise SystemExit(0 if is_well(settings) else 1)
     logs.configure(settings.log_level)
     if settings.cpu >= 0:
         os.sched_setaffinity(0, {settings.cpu})
@@ -40,9 +44,9 @@ async def run(settings: Settings) -> None:
     writer = Writer(kubeconfig=settings.kubeconfig or None, enabled=settings.write)
     engine = Engine(settings.policy(), writer)
     server = Server(settings, engine)
-    await server.start()
-    _serve_metrics(settings.metrics_address)
+    _serve_metrics(settings.metrics_address)  # first: what cannot be bound must be known before anyone is served
     await writer.start()
+    await server.start()
     explaining = asyncio.create_task(engine.explain_forever())
     await stop.wait()
     explaining.cancel()

@@ -86,6 +86,25 @@ class Server:
             await self._health.set(service, status)
 
 
+def is_well(settings: Settings) -> bool:
+    """Ask a running server's health service, as a probe does."""
+    if settings.listen.startswith(UNIX):
+        channel = grpc.insecure_channel(settings.listen)
+    else:
+        files = (settings.tls_client_ca, settings.tls_key, settings.tls_cert)
+        channel = grpc.secure_channel(
+            settings.listen, grpc.ssl_channel_credentials(*(Path(file).read_bytes() for file in files))
+        )
+    with channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(  # type: ignore[attr-defined] # the stubs leave it out
+                health_pb2.HealthCheckRequest(), timeout=5
+            )
+        except grpc.RpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
 def _private_folder(folder: Path) -> None:
     """Only our own user may enter the socket's folder: whoever can open the socket decides who runs."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

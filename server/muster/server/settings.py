@@ -3,6 +3,7 @@
 
 import os
 import sys
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -22,6 +23,9 @@ from muster.core.spec import Defaults, duration
 UNIX = "unix://"
 CONFIG_FILE = "MUSTER_CONFIG"  # the environment variable that names the file; also --config
 
+# pydantic-settings asks the class for its sources and passes it nothing, so `load` leaves the file's name here.
+_file: ContextVar[str] = ContextVar("file", default="")
+
 
 class Settings(BaseSettings):
     """muster-server decides which gangs of pods may start, for a muster-scheduler."""
@@ -38,6 +42,7 @@ class Settings(BaseSettings):
     )
 
     config: Annotated[str, Field(description="TOML file with any of these settings")] = ""
+    check: Annotated[bool, Field(description="ask the server at `listen` whether it is well, then exit 0 or 1")] = False
     listen: Annotated[str, Field(description="unix:///path, or host:port with the three tls settings")] = (
         "unix:///run/muster/private/server.sock"
     )
@@ -116,7 +121,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file = _file_named(sys.argv[1:])
+        file = _file.get()
         sources: list[PydanticBaseSettingsSource] = [init_settings, env_settings]
         if file:
             sources.append(TomlConfigSettingsSource(settings_cls, Path(file)))
@@ -128,6 +133,7 @@ def load(arguments: list[str]) -> Settings:
     file = _file_named(arguments)
     if file and not Path(file).is_file():
         _give_up([f"config is {file!r}: no such file"])
+    _file.set(file)
     try:
         source = CliSettingsSource[Settings](Settings, cli_parse_args=arguments)
         return Settings(_cli_settings_source=source)  # type: ignore[call-arg]
