@@ -34,9 +34,11 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def client(request: pytest.FixtureRequest) -> Client:
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     path = os.environ.get(ELSEWHERE) or str(request.getfixturevalue("cluster").kubeconfig)
-    return Client(config=KubeConfig.from_file(path), field_manager="muster-tests")
+    made = Client(config=KubeConfig.from_file(path), field_manager="muster-tests")
+    yield made
+    made.close()
 
 
 @pytest.fixture
