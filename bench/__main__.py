@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from bench import gangs
+from bench import cache, gangs, unschedulable
 from bench.gangs import Options
 from bench.stats import Shape
 from localcluster import ClusterError
@@ -19,6 +20,12 @@ from localcluster.layout import REPO
 
 SHAPES = "1000x3,100x20,10x200,1x2000"
 SHORT_SHAPES = "100x3,20x20,1x400"
+
+SCENARIOS: dict[str, Callable[[Options], None]] = {
+    "gangs": gangs.run,
+    "unschedulable": unschedulable.run,
+    "cache": cache.run,
+}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -30,9 +37,15 @@ def _shapes(text: str) -> list[Shape]:
         raise typer.BadParameter(str(error)) from None
 
 
+def _scenario(name: str) -> str:
+    if name not in SCENARIOS:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(SCENARIOS)}")
+    return name
+
+
 @app.command(help="Measure Muster beside stock kube-scheduler and coscheduling; see the text of the package bench.")
 def bench(
-    scenario: Annotated[str, typer.Option(help="gangs, unschedulable or cache.")] = "gangs",
+    scenario: Annotated[str, typer.Option(callback=_scenario, help=", ".join(SCENARIOS))] = "gangs",
     short: Annotated[bool, typer.Option("--short", help="One repeat of small shapes on 200 nodes.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Default 3; 1 with --short.")] = None,
     shapes: Annotated[str | None, typer.Option(help=f"Default {SHAPES}.")] = None,
@@ -60,9 +73,7 @@ def bench(
         say=say,
         short=short,
     )
-    if scenario != "gangs":
-        raise typer.BadParameter(f"unknown scenario {scenario!r}")
-    gangs.run(options)
+    SCENARIOS[scenario](options)
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

@@ -115,7 +115,7 @@ def run(contender: Contender, layout: Layout) -> Iterator[Running]:
 
 def _argv(layout: Layout, part: str) -> tuple[list[str], dict[str, str]]:
     """How the local cluster starts this part."""
-    child = next(child for child in components.children(layout, BIN, [part], {}) if child.name == part)
+    child = next(child for child in components.children(layout, BIN, [part], {}, {}) if child.name == part)
     return child.argv, child.env
 
 

@@ -35,7 +35,7 @@ class Options:
 def run(options: Options) -> None:
     samples: list[Sample] = []
     not_run: dict[str, str] = {}
-    field = _build(options, not_run)
+    field = build_field(options, not_run)
     try:
         with Lab(options.dir, options.nodes, options.say) as lab:
             if any(contender.pod_groups for contender in field):
@@ -56,7 +56,7 @@ def turns(field: Sequence[Contender], shapes: Sequence[Shape], repeats: int) -> 
                 yield repeat, shape, contender
 
 
-def _build(options: Options, not_run: dict[str, str]) -> list[Contender]:
+def build_field(options: Options, not_run: dict[str, str]) -> list[Contender]:
     """Build everything; leave out what cannot be built, and say so."""
     known = {contender.name: contender for contender in CONTENDERS}
     if unknown := sorted(set(options.only) - known.keys()):

@@ -33,13 +33,11 @@ class Lab:
         self._cluster = Cluster(dir, parts=["controlplane"])
         self._nodes = nodes
         self._say = progress
-        self._api: Api | None = None
 
     def __enter__(self) -> Lab:
         self._cluster.stop()  # what a killed run left would be measured along
         self._cluster.start(nodes=0)
         try:
-            self._api = Api(self.layout)
             self._furnish()
         except BaseException:
             self.__exit__(None, None, None)
@@ -49,18 +47,20 @@ class Lab:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._api is not None:
-            self._api.__exit__()
         self._cluster.stop()
 
     @property
     def layout(self) -> Layout:
         return self._cluster.layout
 
-    @property
-    def api(self) -> Api:
-        assert self._api is not None
-        return self._api
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        # A new connection each time: the API server closes those that are idle, and most are for minutes.
+        with Api(self.layout) as api:
+            return api.request(method, path, body)
+
+    def _post_all(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> None:
+        with Api(self.layout) as api:
+            api.each("POST", ((path, body) for body in bodies))
 
     @property
     def control_plane_pid(self) -> int:
@@ -71,13 +71,13 @@ class Lab:
 
     def _furnish(self) -> None:
         self._say(f"control plane is up; creating {self._nodes} nodes")
-        self.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self.api.each("POST", (("/api/v1/nodes", _node(index)) for index in range(self._nodes)))
+        self._request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._post_all("/api/v1/nodes", (_node(index) for index in range(self._nodes)))
         self._wait(self._default_account, "the namespace to be usable", 30)
         self._settle()
 
     def _default_account(self) -> bool:
-        accounts = self.api.request("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts")["items"]
+        accounts = self._request("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts")["items"]
         return any(account["metadata"]["name"] == "default" for account in accounts)
 
     def _settle(self) -> None:
@@ -86,7 +86,7 @@ class Lab:
 
         def quiet() -> bool:
             nonlocal seen, since
-            nodes = self.api.request("GET", "/api/v1/nodes")["items"]
+            nodes = self._request("GET", "/api/v1/nodes")["items"]
             now = str([(node["metadata"]["resourceVersion"]) for node in nodes])
             if now != seen:
                 seen, since = now, time.monotonic()
@@ -103,27 +103,28 @@ class Lab:
 
     def allow_pod_groups(self, crd: Mapping[str, Any]) -> None:
         """Make the API of coscheduling known and let the schedulers' account use it."""
-        self.api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        self._request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         rbac = "/apis/rbac.authorization.k8s.io/v1"
         rule = {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["*"], "verbs": ["*"]}
         role = {"metadata": {"name": "bench-coscheduling"}, "rules": [rule]}
-        self.api.request("POST", f"{rbac}/clusterroles", role)
+        self._request("POST", f"{rbac}/clusterroles", role)
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bench-coscheduling"}
         binding = {"metadata": {"name": "bench-coscheduling"}, "roleRef": reference, "subjects": [_SCHEDULER]}
-        self.api.request("POST", f"{rbac}/clusterrolebindings", binding)
+        self._request("POST", f"{rbac}/clusterrolebindings", binding)
         self._wait(self._pod_groups_served, "the API of PodGroups", 30)
 
     def _pod_groups_served(self) -> bool:
         try:
-            self.api.request("GET", POD_GROUPS)
+            self._request("GET", POD_GROUPS)
         except ClusterError:
             return False
         return True
 
     def create_pod_groups(self, names: Iterable[str], size: int) -> None:
         kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
-        bodies = ({**kind, "metadata": {"name": name}, "spec": {"minMember": size}} for name in names)
-        self.api.each("POST", ((POD_GROUPS, body) for body in bodies))
+        self._post_all(
+            POD_GROUPS, ({**kind, "metadata": {"name": name}, "spec": {"minMember": size}} for name in names)
+        )
 
     def clear(self, pod_groups: bool) -> None:
         """Remove the pods of a run, and its events and PodGroups: they would slow down the next one."""
@@ -134,11 +135,11 @@ class Lab:
 
     def _emptied(self, path: str, options: Mapping[str, Any]) -> bool:
         try:
-            self.api.request("DELETE", path, options)
+            self._request("DELETE", path, options)
         except ClusterError as error:
             if "timed out" not in str(error):
                 raise
-        return not self.api.request("GET", f"{path}?limit=1")["items"]
+        return not self._request("GET", f"{path}?limit=1")["items"]
 
 
 def pod_group_crd(module: Path) -> dict[str, Any]:
