@@ -9,7 +9,7 @@
 //   scheduler                                server
 //   Hello, Facts…, Synced            ──►     builds its state from these alone
 //                                    ◄──     Welcome, then Directives
-//   Facts                            ──►     (a pod came, changed, went; room appeared)
+//   Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared)
 //   PreFilter|PostFilter|Permit …    ──►     one reply for each request whose call_id is not 0
 //                                    ◄──     …Reply, Directives
 //
@@ -111,6 +111,61 @@ func (Standing) EnumDescriptor() ([]byte, []int) {
 	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{0}
 }
 
+type GangSource int32
+
+const (
+	GangSource_GANG_SOURCE_UNSPECIFIED GangSource = 0
+	// PodGroup of scheduling.sigs.k8s.io
+	GangSource_GANG_SOURCE_SIGS GangSource = 1
+	// PodGroup of scheduling.x-k8s.io
+	GangSource_GANG_SOURCE_X_K8S GangSource = 2
+	// PodGroup of scheduling.k8s.io, which Kubernetes itself defines
+	GangSource_GANG_SOURCE_NATIVE GangSource = 3
+)
+
+// Enum value maps for GangSource.
+var (
+	GangSource_name = map[int32]string{
+		0: "GANG_SOURCE_UNSPECIFIED",
+		1: "GANG_SOURCE_SIGS",
+		2: "GANG_SOURCE_X_K8S",
+		3: "GANG_SOURCE_NATIVE",
+	}
+	GangSource_value = map[string]int32{
+		"GANG_SOURCE_UNSPECIFIED": 0,
+		"GANG_SOURCE_SIGS":        1,
+		"GANG_SOURCE_X_K8S":       2,
+		"GANG_SOURCE_NATIVE":      3,
+	}
+)
+
+func (x GangSource) Enum() *GangSource {
+	p := new(GangSource)
+	*p = x
+	return p
+}
+
+func (x GangSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GangSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_muster_v1_scheduling_proto_enumTypes[1].Descriptor()
+}
+
+func (GangSource) Type() protoreflect.EnumType {
+	return &file_muster_v1_scheduling_proto_enumTypes[1]
+}
+
+func (x GangSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GangSource.Descriptor instead.
+func (GangSource) EnumDescriptor() ([]byte, []int) {
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{1}
+}
+
 type Verdict int32
 
 const (
@@ -147,11 +202,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_muster_v1_scheduling_proto_enumTypes[1].Descriptor()
+	return file_muster_v1_scheduling_proto_enumTypes[2].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_muster_v1_scheduling_proto_enumTypes[1]
+	return &file_muster_v1_scheduling_proto_enumTypes[2]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -160,7 +215,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{1}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{2}
 }
 
 type SchedulerFrame struct {
@@ -684,6 +739,10 @@ type Fact struct {
 	//	*Fact_Pod
 	//	*Fact_PodGone
 	//	*Fact_Room
+	//	*Fact_GangObject
+	//	*Fact_GangObjectGone
+	//	*Fact_Namespace
+	//	*Fact_Capacity
 	Fact          isFact_Fact `protobuf_oneof:"fact"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -753,6 +812,42 @@ func (x *Fact) GetRoom() *Room {
 	return nil
 }
 
+func (x *Fact) GetGangObject() *GangObject {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_GangObject); ok {
+			return x.GangObject
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetGangObjectGone() *GangObjectGone {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_GangObjectGone); ok {
+			return x.GangObjectGone
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetNamespace() *Namespace {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_Namespace); ok {
+			return x.Namespace
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetCapacity() *Capacity {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_Capacity); ok {
+			return x.Capacity
+		}
+	}
+	return nil
+}
+
 type isFact_Fact interface {
 	isFact_Fact()
 }
@@ -769,11 +864,35 @@ type Fact_Room struct {
 	Room *Room `protobuf:"bytes,3,opt,name=room,proto3,oneof"`
 }
 
+type Fact_GangObject struct {
+	GangObject *GangObject `protobuf:"bytes,4,opt,name=gang_object,json=gangObject,proto3,oneof"`
+}
+
+type Fact_GangObjectGone struct {
+	GangObjectGone *GangObjectGone `protobuf:"bytes,5,opt,name=gang_object_gone,json=gangObjectGone,proto3,oneof"`
+}
+
+type Fact_Namespace struct {
+	Namespace *Namespace `protobuf:"bytes,6,opt,name=namespace,proto3,oneof"`
+}
+
+type Fact_Capacity struct {
+	Capacity *Capacity `protobuf:"bytes,7,opt,name=capacity,proto3,oneof"`
+}
+
 func (*Fact_Pod) isFact_Fact() {}
 
 func (*Fact_PodGone) isFact_Fact() {}
 
 func (*Fact_Room) isFact_Fact() {}
+
+func (*Fact_GangObject) isFact_Fact() {}
+
+func (*Fact_GangObjectGone) isFact_Fact() {}
+
+func (*Fact_Namespace) isFact_Fact() {}
+
+func (*Fact_Capacity) isFact_Fact() {}
 
 // What the rules need of a pod that carries a gang mark, and no more. Sent when it comes and when any of this changes.
 type Pod struct {
@@ -797,9 +916,11 @@ type Pod struct {
 	// Where it stands in this scheduler process; only meaningful between Hello and Synced.
 	Standing Standing `protobuf:"varint,12,opt,name=standing,proto3,enum=muster.v1.Standing" json:"standing,omitempty"`
 	// With STANDING_WAITING: how long ago its Permit was.
-	WaitedMs      int64 `protobuf:"varint,13,opt,name=waited_ms,json=waitedMs,proto3" json:"waited_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WaitedMs int64 `protobuf:"varint,13,opt,name=waited_ms,json=waitedMs,proto3" json:"waited_ms,omitempty"`
+	// spec.schedulingGroup.podGroupName: the PodGroup of Kubernetes itself that it belongs to.
+	SchedulingGroup string `protobuf:"bytes,14,opt,name=scheduling_group,json=schedulingGroup,proto3" json:"scheduling_group,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Pod) Reset() {
@@ -923,6 +1044,13 @@ func (x *Pod) GetWaitedMs() int64 {
 	return 0
 }
 
+func (x *Pod) GetSchedulingGroup() string {
+	if x != nil {
+		return x.SchedulingGroup
+	}
+	return ""
+}
+
 // The pod was deleted or has finished.
 type PodGone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1006,6 +1134,300 @@ func (*Room) Descriptor() ([]byte, []int) {
 	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{9}
 }
 
+// An object that declares a gang. Sent when it comes and when any of this changes. Numbers are as written: whether they
+// make sense is for the server to say. One with the same source, namespace and name and another uid replaces it.
+type GangObject struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        GangSource             `protobuf:"varint,1,opt,name=source,proto3,enum=muster.v1.GangSource" json:"source,omitempty"`
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Uid           string                 `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
+	CreatedUnixNs int64                  `protobuf:"varint,5,opt,name=created_unix_ns,json=createdUnixNs,proto3" json:"created_unix_ns,omitempty"`
+	// spec.minMember, or spec.schedulingPolicy.gang.minCount of GANG_SOURCE_NATIVE; not set if it is not there.
+	Min *int64 `protobuf:"varint,6,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	// spec.scheduleTimeoutSeconds
+	TimeoutSeconds *int64 `protobuf:"varint,7,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
+	// spec.minResources, in thousandths; what does not fit is the largest number there is.
+	MinResources map[string]int64 `protobuf:"bytes,8,rep,name=min_resources,json=minResources,proto3" json:"min_resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Only the keys with a gang prefix, verbatim.
+	Annotations map[string]string `protobuf:"bytes,9,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Fields above that hold something else than they should, by their path, with what they hold, cut to 256 bytes.
+	// A cluster may have definitions of these resources that check less than ours do.
+	Unreadable    map[string]string `protobuf:"bytes,10,rep,name=unreadable,proto3" json:"unreadable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangObject) Reset() {
+	*x = GangObject{}
+	mi := &file_muster_v1_scheduling_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangObject) ProtoMessage() {}
+
+func (x *GangObject) ProtoReflect() protoreflect.Message {
+	mi := &file_muster_v1_scheduling_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangObject.ProtoReflect.Descriptor instead.
+func (*GangObject) Descriptor() ([]byte, []int) {
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GangObject) GetSource() GangSource {
+	if x != nil {
+		return x.Source
+	}
+	return GangSource_GANG_SOURCE_UNSPECIFIED
+}
+
+func (x *GangObject) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GangObject) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GangObject) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *GangObject) GetCreatedUnixNs() int64 {
+	if x != nil {
+		return x.CreatedUnixNs
+	}
+	return 0
+}
+
+func (x *GangObject) GetMin() int64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *GangObject) GetTimeoutSeconds() int64 {
+	if x != nil && x.TimeoutSeconds != nil {
+		return *x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *GangObject) GetMinResources() map[string]int64 {
+	if x != nil {
+		return x.MinResources
+	}
+	return nil
+}
+
+func (x *GangObject) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *GangObject) GetUnreadable() map[string]string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
+// The object was deleted, or its kind is no longer served.
+type GangObjectGone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        GangSource             `protobuf:"varint,1,opt,name=source,proto3,enum=muster.v1.GangSource" json:"source,omitempty"`
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Uid           string                 `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangObjectGone) Reset() {
+	*x = GangObjectGone{}
+	mi := &file_muster_v1_scheduling_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangObjectGone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangObjectGone) ProtoMessage() {}
+
+func (x *GangObjectGone) ProtoReflect() protoreflect.Message {
+	mi := &file_muster_v1_scheduling_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangObjectGone.ProtoReflect.Descriptor instead.
+func (*GangObjectGone) Descriptor() ([]byte, []int) {
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GangObjectGone) GetSource() GangSource {
+	if x != nil {
+		return x.Source
+	}
+	return GangSource_GANG_SOURCE_UNSPECIFIED
+}
+
+func (x *GangObjectGone) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GangObjectGone) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GangObjectGone) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+// A namespace with labels of the prefix gang.muster.dev/. Sent when these change; without any it is like all others,
+// and the opening does not mention it.
+type Namespace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Labels        map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Namespace) Reset() {
+	*x = Namespace{}
+	mi := &file_muster_v1_scheduling_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Namespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Namespace) ProtoMessage() {}
+
+func (x *Namespace) ProtoReflect() protoreflect.Message {
+	mi := &file_muster_v1_scheduling_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
+func (*Namespace) Descriptor() ([]byte, []int) {
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Namespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Namespace) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+// What all nodes together offer to pods, used or not, in thousandths; what does not fit is the largest number there
+// is. Cordoned nodes do not count. Told when it changes, and only while some GangObject has min_resources; it stands
+// before the first of these.
+type Capacity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Allocatable   map[string]int64       `protobuf:"bytes,1,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Capacity) Reset() {
+	*x = Capacity{}
+	mi := &file_muster_v1_scheduling_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Capacity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Capacity) ProtoMessage() {}
+
+func (x *Capacity) ProtoReflect() protoreflect.Message {
+	mi := &file_muster_v1_scheduling_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Capacity.ProtoReflect.Descriptor instead.
+func (*Capacity) Descriptor() ([]byte, []int) {
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Capacity) GetAllocatable() map[string]int64 {
+	if x != nil {
+		return x.Allocatable
+	}
+	return nil
+}
+
 type PreFilterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CallId        uint64                 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
@@ -1016,7 +1438,7 @@ type PreFilterRequest struct {
 
 func (x *PreFilterRequest) Reset() {
 	*x = PreFilterRequest{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[10]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1450,7 @@ func (x *PreFilterRequest) String() string {
 func (*PreFilterRequest) ProtoMessage() {}
 
 func (x *PreFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[10]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1463,7 @@ func (x *PreFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreFilterRequest.ProtoReflect.Descriptor instead.
 func (*PreFilterRequest) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{10}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PreFilterRequest) GetCallId() uint64 {
@@ -1070,7 +1492,7 @@ type PreFilterReply struct {
 
 func (x *PreFilterReply) Reset() {
 	*x = PreFilterReply{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[11]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1504,7 @@ func (x *PreFilterReply) String() string {
 func (*PreFilterReply) ProtoMessage() {}
 
 func (x *PreFilterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[11]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1517,7 @@ func (x *PreFilterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreFilterReply.ProtoReflect.Descriptor instead.
 func (*PreFilterReply) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{11}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PreFilterReply) GetCallId() uint64 {
@@ -1131,7 +1553,7 @@ type PostFilterRequest struct {
 
 func (x *PostFilterRequest) Reset() {
 	*x = PostFilterRequest{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[12]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1565,7 @@ func (x *PostFilterRequest) String() string {
 func (*PostFilterRequest) ProtoMessage() {}
 
 func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[12]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1578,7 @@ func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterRequest.ProtoReflect.Descriptor instead.
 func (*PostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{12}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PostFilterRequest) GetCallId() uint64 {
@@ -1192,7 +1614,7 @@ type PostFilterReply struct {
 
 func (x *PostFilterReply) Reset() {
 	*x = PostFilterReply{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[13]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1626,7 @@ func (x *PostFilterReply) String() string {
 func (*PostFilterReply) ProtoMessage() {}
 
 func (x *PostFilterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[13]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1639,7 @@ func (x *PostFilterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterReply.ProtoReflect.Descriptor instead.
 func (*PostFilterReply) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{13}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PostFilterReply) GetCallId() uint64 {
@@ -1252,7 +1674,7 @@ type PermitRequest struct {
 
 func (x *PermitRequest) Reset() {
 	*x = PermitRequest{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[14]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1686,7 @@ func (x *PermitRequest) String() string {
 func (*PermitRequest) ProtoMessage() {}
 
 func (x *PermitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[14]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1699,7 @@ func (x *PermitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitRequest.ProtoReflect.Descriptor instead.
 func (*PermitRequest) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{14}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PermitRequest) GetCallId() uint64 {
@@ -1314,7 +1736,7 @@ type PermitReply struct {
 
 func (x *PermitReply) Reset() {
 	*x = PermitReply{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[15]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1748,7 @@ func (x *PermitReply) String() string {
 func (*PermitReply) ProtoMessage() {}
 
 func (x *PermitReply) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[15]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1761,7 @@ func (x *PermitReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitReply.ProtoReflect.Descriptor instead.
 func (*PermitReply) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{15}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PermitReply) GetCallId() uint64 {
@@ -1380,7 +1802,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[16]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1814,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[16]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1827,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{16}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnreserveRequest) GetUid() string {
@@ -1434,7 +1856,7 @@ type CommitReport struct {
 
 func (x *CommitReport) Reset() {
 	*x = CommitReport{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[17]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1868,7 @@ func (x *CommitReport) String() string {
 func (*CommitReport) ProtoMessage() {}
 
 func (x *CommitReport) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[17]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1881,7 @@ func (x *CommitReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitReport.ProtoReflect.Descriptor instead.
 func (*CommitReport) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{17}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CommitReport) GetCommit() uint64 {
@@ -1485,7 +1907,7 @@ type Directives struct {
 
 func (x *Directives) Reset() {
 	*x = Directives{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[18]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1919,7 @@ func (x *Directives) String() string {
 func (*Directives) ProtoMessage() {}
 
 func (x *Directives) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[18]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1932,7 @@ func (x *Directives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Directives.ProtoReflect.Descriptor instead.
 func (*Directives) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{18}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Directives) GetDirectives() []*Directive {
@@ -1535,7 +1957,7 @@ type Directive struct {
 
 func (x *Directive) Reset() {
 	*x = Directive{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[19]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1969,7 @@ func (x *Directive) String() string {
 func (*Directive) ProtoMessage() {}
 
 func (x *Directive) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[19]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1982,7 @@ func (x *Directive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Directive.ProtoReflect.Descriptor instead.
 func (*Directive) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{19}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Directive) GetDirective() isDirective_Directive {
@@ -1652,7 +2074,7 @@ type Admit struct {
 
 func (x *Admit) Reset() {
 	*x = Admit{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[20]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +2086,7 @@ func (x *Admit) String() string {
 func (*Admit) ProtoMessage() {}
 
 func (x *Admit) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[20]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +2099,7 @@ func (x *Admit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admit.ProtoReflect.Descriptor instead.
 func (*Admit) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{20}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Admit) GetGroup() string {
@@ -1732,7 +2154,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[21]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2166,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[21]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +2179,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{21}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Admission) GetUid() string {
@@ -1788,7 +2210,7 @@ type SortKey struct {
 
 func (x *SortKey) Reset() {
 	*x = SortKey{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[22]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +2222,7 @@ func (x *SortKey) String() string {
 func (*SortKey) ProtoMessage() {}
 
 func (x *SortKey) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[22]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +2235,7 @@ func (x *SortKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SortKey.ProtoReflect.Descriptor instead.
 func (*SortKey) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{22}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SortKey) GetPriority() int32 {
@@ -1855,7 +2277,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[23]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2289,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[23]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2302,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{23}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Hold) GetUids() []string {
@@ -1909,7 +2331,7 @@ type Allow struct {
 
 func (x *Allow) Reset() {
 	*x = Allow{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[24]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2343,7 @@ func (x *Allow) String() string {
 func (*Allow) ProtoMessage() {}
 
 func (x *Allow) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[24]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2356,7 @@ func (x *Allow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allow.ProtoReflect.Descriptor instead.
 func (*Allow) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{24}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Allow) GetCommit() uint64 {
@@ -1962,7 +2384,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_muster_v1_scheduling_proto_msgTypes[25]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2396,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_muster_v1_scheduling_proto_msgTypes[25]
+	mi := &file_muster_v1_scheduling_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2409,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{25}
+	return file_muster_v1_scheduling_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Reject) GetUids() []string {
@@ -2042,12 +2464,17 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\rR\bcontract\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\".\n" +
 	"\x05Facts\x12%\n" +
-	"\x05facts\x18\x01 \x03(\v2\x0f.muster.v1.FactR\x05facts\"\x8a\x01\n" +
+	"\x05facts\x18\x01 \x03(\v2\x0f.muster.v1.FactR\x05facts\"\xf4\x02\n" +
 	"\x04Fact\x12\"\n" +
 	"\x03pod\x18\x01 \x01(\v2\x0e.muster.v1.PodH\x00R\x03pod\x12/\n" +
 	"\bpod_gone\x18\x02 \x01(\v2\x12.muster.v1.PodGoneH\x00R\apodGone\x12%\n" +
-	"\x04room\x18\x03 \x01(\v2\x0f.muster.v1.RoomH\x00R\x04roomB\x06\n" +
-	"\x04fact\"\xc3\x04\n" +
+	"\x04room\x18\x03 \x01(\v2\x0f.muster.v1.RoomH\x00R\x04room\x128\n" +
+	"\vgang_object\x18\x04 \x01(\v2\x15.muster.v1.GangObjectH\x00R\n" +
+	"gangObject\x12E\n" +
+	"\x10gang_object_gone\x18\x05 \x01(\v2\x19.muster.v1.GangObjectGoneH\x00R\x0egangObjectGone\x124\n" +
+	"\tnamespace\x18\x06 \x01(\v2\x14.muster.v1.NamespaceH\x00R\tnamespace\x121\n" +
+	"\bcapacity\x18\a \x01(\v2\x13.muster.v1.CapacityH\x00R\bcapacityB\x06\n" +
+	"\x04fact\"\xee\x04\n" +
 	"\x03Pod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2062,7 +2489,8 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	" \x01(\bR\bdeleting\x12%\n" +
 	"\x0enominated_node\x18\v \x01(\tR\rnominatedNode\x12/\n" +
 	"\bstanding\x18\f \x01(\x0e2\x13.muster.v1.StandingR\bstanding\x12\x1b\n" +
-	"\twaited_ms\x18\r \x01(\x03R\bwaitedMs\x1a>\n" +
+	"\twaited_ms\x18\r \x01(\x03R\bwaitedMs\x12)\n" +
+	"\x10scheduling_group\x18\x0e \x01(\tR\x0fschedulingGroup\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -2071,7 +2499,49 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x1b\n" +
 	"\aPodGone\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\"\x06\n" +
-	"\x04Room\"=\n" +
+	"\x04Room\"\xa7\x05\n" +
+	"\n" +
+	"GangObject\x12-\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x15.muster.v1.GangSourceR\x06source\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x04 \x01(\tR\x03uid\x12&\n" +
+	"\x0fcreated_unix_ns\x18\x05 \x01(\x03R\rcreatedUnixNs\x12\x15\n" +
+	"\x03min\x18\x06 \x01(\x03H\x00R\x03min\x88\x01\x01\x12,\n" +
+	"\x0ftimeout_seconds\x18\a \x01(\x03H\x01R\x0etimeoutSeconds\x88\x01\x01\x12L\n" +
+	"\rmin_resources\x18\b \x03(\v2'.muster.v1.GangObject.MinResourcesEntryR\fminResources\x12H\n" +
+	"\vannotations\x18\t \x03(\v2&.muster.v1.GangObject.AnnotationsEntryR\vannotations\x12E\n" +
+	"\n" +
+	"unreadable\x18\n" +
+	" \x03(\v2%.muster.v1.GangObject.UnreadableEntryR\n" +
+	"unreadable\x1a?\n" +
+	"\x11MinResourcesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
+	"\x0fUnreadableEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
+	"\x04_minB\x12\n" +
+	"\x10_timeout_seconds\"\x83\x01\n" +
+	"\x0eGangObjectGone\x12-\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x15.muster.v1.GangSourceR\x06source\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x04 \x01(\tR\x03uid\"\x94\x01\n" +
+	"\tNamespace\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\x06labels\x18\x02 \x03(\v2 .muster.v1.Namespace.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x01\n" +
+	"\bCapacity\x12F\n" +
+	"\vallocatable\x18\x01 \x03(\v2$.muster.v1.Capacity.AllocatableEntryR\vallocatable\x1a>\n" +
+	"\x10AllocatableEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"=\n" +
 	"\x10PreFilterRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\"U\n" +
@@ -2141,7 +2611,13 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"\bStanding\x12\x18\n" +
 	"\x14STANDING_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10STANDING_WAITING\x10\x01\x12\x14\n" +
-	"\x10STANDING_BINDING\x10\x02*Z\n" +
+	"\x10STANDING_BINDING\x10\x02*n\n" +
+	"\n" +
+	"GangSource\x12\x1b\n" +
+	"\x17GANG_SOURCE_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10GANG_SOURCE_SIGS\x10\x01\x12\x15\n" +
+	"\x11GANG_SOURCE_X_K8S\x10\x02\x12\x16\n" +
+	"\x12GANG_SOURCE_NATIVE\x10\x03*Z\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERDICT_PASS\x10\x01\x12\x10\n" +
@@ -2163,77 +2639,98 @@ func file_muster_v1_scheduling_proto_rawDescGZIP() []byte {
 	return file_muster_v1_scheduling_proto_rawDescData
 }
 
-var file_muster_v1_scheduling_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_muster_v1_scheduling_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_muster_v1_scheduling_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_muster_v1_scheduling_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_muster_v1_scheduling_proto_goTypes = []any{
 	(Standing)(0),             // 0: muster.v1.Standing
-	(Verdict)(0),              // 1: muster.v1.Verdict
-	(*SchedulerFrame)(nil),    // 2: muster.v1.SchedulerFrame
-	(*ServerFrame)(nil),       // 3: muster.v1.ServerFrame
-	(*Hello)(nil),             // 4: muster.v1.Hello
-	(*Synced)(nil),            // 5: muster.v1.Synced
-	(*Welcome)(nil),           // 6: muster.v1.Welcome
-	(*Facts)(nil),             // 7: muster.v1.Facts
-	(*Fact)(nil),              // 8: muster.v1.Fact
-	(*Pod)(nil),               // 9: muster.v1.Pod
-	(*PodGone)(nil),           // 10: muster.v1.PodGone
-	(*Room)(nil),              // 11: muster.v1.Room
-	(*PreFilterRequest)(nil),  // 12: muster.v1.PreFilterRequest
-	(*PreFilterReply)(nil),    // 13: muster.v1.PreFilterReply
-	(*PostFilterRequest)(nil), // 14: muster.v1.PostFilterRequest
-	(*PostFilterReply)(nil),   // 15: muster.v1.PostFilterReply
-	(*PermitRequest)(nil),     // 16: muster.v1.PermitRequest
-	(*PermitReply)(nil),       // 17: muster.v1.PermitReply
-	(*UnreserveRequest)(nil),  // 18: muster.v1.UnreserveRequest
-	(*CommitReport)(nil),      // 19: muster.v1.CommitReport
-	(*Directives)(nil),        // 20: muster.v1.Directives
-	(*Directive)(nil),         // 21: muster.v1.Directive
-	(*Admit)(nil),             // 22: muster.v1.Admit
-	(*Admission)(nil),         // 23: muster.v1.Admission
-	(*SortKey)(nil),           // 24: muster.v1.SortKey
-	(*Hold)(nil),              // 25: muster.v1.Hold
-	(*Allow)(nil),             // 26: muster.v1.Allow
-	(*Reject)(nil),            // 27: muster.v1.Reject
-	nil,                       // 28: muster.v1.Pod.AnnotationsEntry
-	nil,                       // 29: muster.v1.Pod.LabelsEntry
+	(GangSource)(0),           // 1: muster.v1.GangSource
+	(Verdict)(0),              // 2: muster.v1.Verdict
+	(*SchedulerFrame)(nil),    // 3: muster.v1.SchedulerFrame
+	(*ServerFrame)(nil),       // 4: muster.v1.ServerFrame
+	(*Hello)(nil),             // 5: muster.v1.Hello
+	(*Synced)(nil),            // 6: muster.v1.Synced
+	(*Welcome)(nil),           // 7: muster.v1.Welcome
+	(*Facts)(nil),             // 8: muster.v1.Facts
+	(*Fact)(nil),              // 9: muster.v1.Fact
+	(*Pod)(nil),               // 10: muster.v1.Pod
+	(*PodGone)(nil),           // 11: muster.v1.PodGone
+	(*Room)(nil),              // 12: muster.v1.Room
+	(*GangObject)(nil),        // 13: muster.v1.GangObject
+	(*GangObjectGone)(nil),    // 14: muster.v1.GangObjectGone
+	(*Namespace)(nil),         // 15: muster.v1.Namespace
+	(*Capacity)(nil),          // 16: muster.v1.Capacity
+	(*PreFilterRequest)(nil),  // 17: muster.v1.PreFilterRequest
+	(*PreFilterReply)(nil),    // 18: muster.v1.PreFilterReply
+	(*PostFilterRequest)(nil), // 19: muster.v1.PostFilterRequest
+	(*PostFilterReply)(nil),   // 20: muster.v1.PostFilterReply
+	(*PermitRequest)(nil),     // 21: muster.v1.PermitRequest
+	(*PermitReply)(nil),       // 22: muster.v1.PermitReply
+	(*UnreserveRequest)(nil),  // 23: muster.v1.UnreserveRequest
+	(*CommitReport)(nil),      // 24: muster.v1.CommitReport
+	(*Directives)(nil),        // 25: muster.v1.Directives
+	(*Directive)(nil),         // 26: muster.v1.Directive
+	(*Admit)(nil),             // 27: muster.v1.Admit
+	(*Admission)(nil),         // 28: muster.v1.Admission
+	(*SortKey)(nil),           // 29: muster.v1.SortKey
+	(*Hold)(nil),              // 30: muster.v1.Hold
+	(*Allow)(nil),             // 31: muster.v1.Allow
+	(*Reject)(nil),            // 32: muster.v1.Reject
+	nil,                       // 33: muster.v1.Pod.AnnotationsEntry
+	nil,                       // 34: muster.v1.Pod.LabelsEntry
+	nil,                       // 35: muster.v1.GangObject.MinResourcesEntry
+	nil,                       // 36: muster.v1.GangObject.AnnotationsEntry
+	nil,                       // 37: muster.v1.GangObject.UnreadableEntry
+	nil,                       // 38: muster.v1.Namespace.LabelsEntry
+	nil,                       // 39: muster.v1.Capacity.AllocatableEntry
 }
 var file_muster_v1_scheduling_proto_depIdxs = []int32{
-	4,  // 0: muster.v1.SchedulerFrame.hello:type_name -> muster.v1.Hello
-	7,  // 1: muster.v1.SchedulerFrame.facts:type_name -> muster.v1.Facts
-	5,  // 2: muster.v1.SchedulerFrame.synced:type_name -> muster.v1.Synced
-	12, // 3: muster.v1.SchedulerFrame.pre_filter:type_name -> muster.v1.PreFilterRequest
-	14, // 4: muster.v1.SchedulerFrame.post_filter:type_name -> muster.v1.PostFilterRequest
-	16, // 5: muster.v1.SchedulerFrame.permit:type_name -> muster.v1.PermitRequest
-	18, // 6: muster.v1.SchedulerFrame.unreserve:type_name -> muster.v1.UnreserveRequest
-	19, // 7: muster.v1.SchedulerFrame.commit_report:type_name -> muster.v1.CommitReport
-	6,  // 8: muster.v1.ServerFrame.welcome:type_name -> muster.v1.Welcome
-	20, // 9: muster.v1.ServerFrame.directives:type_name -> muster.v1.Directives
-	13, // 10: muster.v1.ServerFrame.pre_filter:type_name -> muster.v1.PreFilterReply
-	15, // 11: muster.v1.ServerFrame.post_filter:type_name -> muster.v1.PostFilterReply
-	17, // 12: muster.v1.ServerFrame.permit:type_name -> muster.v1.PermitReply
-	8,  // 13: muster.v1.Facts.facts:type_name -> muster.v1.Fact
-	9,  // 14: muster.v1.Fact.pod:type_name -> muster.v1.Pod
-	10, // 15: muster.v1.Fact.pod_gone:type_name -> muster.v1.PodGone
-	11, // 16: muster.v1.Fact.room:type_name -> muster.v1.Room
-	28, // 17: muster.v1.Pod.annotations:type_name -> muster.v1.Pod.AnnotationsEntry
-	29, // 18: muster.v1.Pod.labels:type_name -> muster.v1.Pod.LabelsEntry
-	0,  // 19: muster.v1.Pod.standing:type_name -> muster.v1.Standing
-	1,  // 20: muster.v1.PermitReply.verdict:type_name -> muster.v1.Verdict
-	26, // 21: muster.v1.PermitReply.allow:type_name -> muster.v1.Allow
-	21, // 22: muster.v1.Directives.directives:type_name -> muster.v1.Directive
-	22, // 23: muster.v1.Directive.admit:type_name -> muster.v1.Admit
-	25, // 24: muster.v1.Directive.hold:type_name -> muster.v1.Hold
-	26, // 25: muster.v1.Directive.allow:type_name -> muster.v1.Allow
-	27, // 26: muster.v1.Directive.reject:type_name -> muster.v1.Reject
-	23, // 27: muster.v1.Admit.members:type_name -> muster.v1.Admission
-	24, // 28: muster.v1.Admission.key:type_name -> muster.v1.SortKey
-	2,  // 29: muster.v1.Scheduling.Session:input_type -> muster.v1.SchedulerFrame
-	3,  // 30: muster.v1.Scheduling.Session:output_type -> muster.v1.ServerFrame
-	30, // [30:31] is the sub-list for method output_type
-	29, // [29:30] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	5,  // 0: muster.v1.SchedulerFrame.hello:type_name -> muster.v1.Hello
+	8,  // 1: muster.v1.SchedulerFrame.facts:type_name -> muster.v1.Facts
+	6,  // 2: muster.v1.SchedulerFrame.synced:type_name -> muster.v1.Synced
+	17, // 3: muster.v1.SchedulerFrame.pre_filter:type_name -> muster.v1.PreFilterRequest
+	19, // 4: muster.v1.SchedulerFrame.post_filter:type_name -> muster.v1.PostFilterRequest
+	21, // 5: muster.v1.SchedulerFrame.permit:type_name -> muster.v1.PermitRequest
+	23, // 6: muster.v1.SchedulerFrame.unreserve:type_name -> muster.v1.UnreserveRequest
+	24, // 7: muster.v1.SchedulerFrame.commit_report:type_name -> muster.v1.CommitReport
+	7,  // 8: muster.v1.ServerFrame.welcome:type_name -> muster.v1.Welcome
+	25, // 9: muster.v1.ServerFrame.directives:type_name -> muster.v1.Directives
+	18, // 10: muster.v1.ServerFrame.pre_filter:type_name -> muster.v1.PreFilterReply
+	20, // 11: muster.v1.ServerFrame.post_filter:type_name -> muster.v1.PostFilterReply
+	22, // 12: muster.v1.ServerFrame.permit:type_name -> muster.v1.PermitReply
+	9,  // 13: muster.v1.Facts.facts:type_name -> muster.v1.Fact
+	10, // 14: muster.v1.Fact.pod:type_name -> muster.v1.Pod
+	11, // 15: muster.v1.Fact.pod_gone:type_name -> muster.v1.PodGone
+	12, // 16: muster.v1.Fact.room:type_name -> muster.v1.Room
+	13, // 17: muster.v1.Fact.gang_object:type_name -> muster.v1.GangObject
+	14, // 18: muster.v1.Fact.gang_object_gone:type_name -> muster.v1.GangObjectGone
+	15, // 19: muster.v1.Fact.namespace:type_name -> muster.v1.Namespace
+	16, // 20: muster.v1.Fact.capacity:type_name -> muster.v1.Capacity
+	33, // 21: muster.v1.Pod.annotations:type_name -> muster.v1.Pod.AnnotationsEntry
+	34, // 22: muster.v1.Pod.labels:type_name -> muster.v1.Pod.LabelsEntry
+	0,  // 23: muster.v1.Pod.standing:type_name -> muster.v1.Standing
+	1,  // 24: muster.v1.GangObject.source:type_name -> muster.v1.GangSource
+	35, // 25: muster.v1.GangObject.min_resources:type_name -> muster.v1.GangObject.MinResourcesEntry
+	36, // 26: muster.v1.GangObject.annotations:type_name -> muster.v1.GangObject.AnnotationsEntry
+	37, // 27: muster.v1.GangObject.unreadable:type_name -> muster.v1.GangObject.UnreadableEntry
+	1,  // 28: muster.v1.GangObjectGone.source:type_name -> muster.v1.GangSource
+	38, // 29: muster.v1.Namespace.labels:type_name -> muster.v1.Namespace.LabelsEntry
+	39, // 30: muster.v1.Capacity.allocatable:type_name -> muster.v1.Capacity.AllocatableEntry
+	2,  // 31: muster.v1.PermitReply.verdict:type_name -> muster.v1.Verdict
+	31, // 32: muster.v1.PermitReply.allow:type_name -> muster.v1.Allow
+	26, // 33: muster.v1.Directives.directives:type_name -> muster.v1.Directive
+	27, // 34: muster.v1.Directive.admit:type_name -> muster.v1.Admit
+	30, // 35: muster.v1.Directive.hold:type_name -> muster.v1.Hold
+	31, // 36: muster.v1.Directive.allow:type_name -> muster.v1.Allow
+	32, // 37: muster.v1.Directive.reject:type_name -> muster.v1.Reject
+	28, // 38: muster.v1.Admit.members:type_name -> muster.v1.Admission
+	29, // 39: muster.v1.Admission.key:type_name -> muster.v1.SortKey
+	3,  // 40: muster.v1.Scheduling.Session:input_type -> muster.v1.SchedulerFrame
+	4,  // 41: muster.v1.Scheduling.Session:output_type -> muster.v1.ServerFrame
+	41, // [41:42] is the sub-list for method output_type
+	40, // [40:41] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_muster_v1_scheduling_proto_init() }
@@ -2262,8 +2759,13 @@ func file_muster_v1_scheduling_proto_init() {
 		(*Fact_Pod)(nil),
 		(*Fact_PodGone)(nil),
 		(*Fact_Room)(nil),
+		(*Fact_GangObject)(nil),
+		(*Fact_GangObjectGone)(nil),
+		(*Fact_Namespace)(nil),
+		(*Fact_Capacity)(nil),
 	}
-	file_muster_v1_scheduling_proto_msgTypes[19].OneofWrappers = []any{
+	file_muster_v1_scheduling_proto_msgTypes[10].OneofWrappers = []any{}
+	file_muster_v1_scheduling_proto_msgTypes[23].OneofWrappers = []any{
 		(*Directive_Admit)(nil),
 		(*Directive_Hold)(nil),
 		(*Directive_Allow)(nil),
@@ -2274,8 +2776,8 @@ func file_muster_v1_scheduling_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_muster_v1_scheduling_proto_rawDesc), len(file_muster_v1_scheduling_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   28,
+			NumEnums:      3,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

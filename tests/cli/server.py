@@ -72,7 +72,8 @@ class Canned(ViewServicer):
         for gang in self.gangs:
             if (gang.namespace, gang.name) == (request.namespace, request.name):
                 return gang
-        await context.abort(grpc.StatusCode.NOT_FOUND, f"no pod of gang {request.namespace}/{request.name} is known")
+        text = f"neither a pod nor a PodGroup of gang {request.namespace}/{request.name} is known"
+        await context.abort(grpc.StatusCode.NOT_FOUND, text)
         raise AssertionError("abort raises")
 
     def _list(self, request: ListGangsRequest) -> ListGangsResponse:

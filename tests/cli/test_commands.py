@@ -80,7 +80,7 @@ async def test_explain_tells_the_next_try_and_gives_json(view: Canned) -> None:
 
 async def test_an_unknown_gang_is_one_line_and_exit_code_1(view: Canned) -> None:
     ran = await muster("explain", "gang", "a/nothing", "--server", view.address)
-    assert (ran.code, ran.out, ran.err) == (1, "", "no pod of gang a/nothing is known\n")
+    assert (ran.code, ran.out, ran.err) == (1, "", "neither a pod nor a PodGroup of gang a/nothing is known\n")
 
 
 async def test_a_server_that_knows_nothing_yet_is_not_taken_for_one_that_is_away(view: Canned) -> None:

@@ -10,7 +10,7 @@ from enum import Enum
 
 from muster.core import Core, events
 from muster.core.decision import Admit, Allow, Decision, Hold, Mark, Reject, Verdict
-from muster.core.model import Phase, Pod, PodUid, SortKey
+from muster.core.model import GangKey, GangObject, Phase, Pod, PodUid, SortKey
 from muster.core.spec import TIMEOUT
 
 
@@ -41,6 +41,7 @@ class Simulator:
     core: Core = field(default_factory=Core)
     now: float = 0.0
     entries: dict[PodUid, Entry] = field(default_factory=dict)
+    objects: dict[GangKey, GangObject] = field(default_factory=dict)
     plain: int = 0  # slots taken by pods that are no gang's
     server_restarts: int = 0
     quiet: dict[str, int] = field(default_factory=dict)
@@ -70,6 +71,14 @@ class Simulator:
         self.tell(events.PodGone(uid))
         if entry.at is At.BOUND:
             self.tell(events.Room())
+
+    def declare(self, declared: GangObject) -> None:
+        self.objects[declared.key] = declared
+        self.tell(events.ObjectSeen(declared))
+
+    def undeclare(self, key: GangKey) -> None:
+        gone = self.objects.pop(key)
+        self.tell(events.ObjectGone(gone.source, gone.namespace, gone.name, gone.uid))
 
     def take_slot(self) -> None:
         if self.room > 0:
@@ -129,7 +138,7 @@ class Simulator:
             replace(e.pod, standing=standing.get(e.at, Phase.PENDING), waited=self.now - e.since)
             for e in self.entries.values()
         )
-        self.tell(events.Synchronize(pods))
+        self.tell(events.Synchronize(pods, tuple(self.objects.values())))
 
     # ---- one scheduling cycle -----------------------------------------------------------------------------
 

@@ -7,15 +7,16 @@ out of time.
 """
 
 from collections import Counter
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from muster.core.gang import Gang, TimeoutMark
-from muster.core.model import Phase, PodUid
+from muster.core.model import GangKey, Phase, PodUid, Source
 from muster.core.view import GangPhase, view
-from tests.builders import pod
+from tests.builders import pod, podgroup
 from tests.core.simulator import At, Simulator
 
 GANGS = ("one", "two", "three")
@@ -45,15 +46,24 @@ class Histories(RuleBasedStateMachine):
         policy=st.sampled_from(["once-satisfied", "only-waiting", "waiting-and-running"]),
         grouped=st.booleans(),
         on_timeout=st.sampled_from(["Fail", "Retry"]),
+        by_object=st.lists(st.booleans(), min_size=3, max_size=3),
     )
     def build(
-        self, slots: int, minimums: list[int], modes: list[str], policy: str, grouped: bool, on_timeout: str
+        self,
+        slots: int,
+        minimums: list[int],
+        modes: list[str],
+        policy: str,
+        grouped: bool,
+        on_timeout: str,
+        by_object: list[bool],
     ) -> None:
         self.world = Simulator(slots)
         self.made = 0
         self.grouped = grouped
         self.policy = policy
-        self.settings = {
+        self.by_object = {gang for gang, yes in zip(GANGS, by_object, strict=True) if yes}
+        self.settings: dict[str, dict[str, Any]] = {
             gang: {
                 "minimum": minimum,
                 "mode": mode,
@@ -67,6 +77,8 @@ class Histories(RuleBasedStateMachine):
             for gang in GANGS[:2]:
                 self.settings[gang]["groups"] = '["a/one", "a/two"]'
         self.checked = 0
+        for gang in self.by_object:
+            self.declare(gang, self.settings[gang]["minimum"])
 
     def among(self, data: st.DataObject, *places: At) -> PodUid | None:
         uids = sorted(uid for uid, entry in self.world.entries.items() if entry.at in places)
@@ -78,7 +90,28 @@ class Histories(RuleBasedStateMachine):
         chosen = dict(self.settings[gang])
         minimum = chosen.pop("minimum")
         name = f"{gang}-{self.made}"
-        self.world.create(pod(name, gang, minimum, priority=priority, created=self.made, **chosen))  # type: ignore[arg-type]
+        if gang in self.by_object:
+            made = pod(name, gang, priority=priority, created=self.made, joins=Source.SIGS)
+        else:
+            made = pod(name, gang, minimum, priority=priority, created=self.made, **chosen)
+        self.world.create(made)
+
+    @rule(gang=st.sampled_from(GANGS), minimum=st.integers(1, 3))
+    def declare(self, gang: str, minimum: int) -> None:
+        """The PodGroup comes, or its minimum changes."""
+        if gang in self.by_object:
+            self.made += 1
+            chosen = self.settings[gang] | {"minimum": minimum}
+            known = self.world.objects.get(GangKey(f"a/{gang}"))
+            self.settings[gang] = dict(chosen)
+            self.world.declare(
+                podgroup(gang, chosen.pop("minimum"), uid=known.uid if known else str(self.made), **chosen)
+            )
+
+    @rule(gang=st.sampled_from(GANGS))
+    def undeclare(self, gang: str) -> None:
+        if (key := GangKey(f"a/{gang}")) in self.world.objects:
+            self.world.undeclare(key)
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
@@ -154,7 +187,7 @@ class Histories(RuleBasedStateMachine):
                 satisfied_before = known is not None and self.world.core.group_of(known.key).satisfied
                 assert placed >= self.settings[gang]["minimum"] or (
                     satisfied_before and self.policy == "once-satisfied"
-                )  # type: ignore[operator]
+                )
         self.checked = len(self.world.released)
 
     @precondition(lambda self: self.world.core.gangs)
@@ -186,11 +219,12 @@ class Histories(RuleBasedStateMachine):
                 self.must_be_short(key)
 
     def must_be_short(self, key: str) -> None:
-        """A gang may only still be forming because it, or a gang it starts with, lacks members."""
+        """A gang may only still be forming because it, or a gang it starts with, lacks members or a PodGroup."""
         group = self.world.core.group_of(key)  # type: ignore[arg-type]
         missing = [wanted for wanted in group.wanted if wanted not in group.gangs]
         short = [g for g in group.gangs.values() if g.spec and g.placed() + g.eligible < g.spec.min]
-        assert missing or short
+        undeclared = [g for g in group.gangs.values() if g.spec is None]
+        assert missing or short or undeclared
 
 
 TestHistories = Histories.TestCase

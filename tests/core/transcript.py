@@ -4,11 +4,16 @@
 Commands, one a line; names without a slash are in namespace a:
 
     pod NAME gang=G min=N [key=value …]    the pod is seen (again: it changed)
-    pods NAME… gang=G min=N …              several at once
+    pods NAME… gang=G min=N …              several at once; with joins=KIND a PodGroup of that kind has the settings
+    podgroup NAME KIND min=N [timeout=S] [uid=U] [created=N] [cpu=N] [memory=N] [key=value …]
+                                           the PodGroup is seen (again: it changed); KIND is sigs, x_k8s or native
+    podgroup-gone NAME KIND [uid=U]
+    namespace NAME [key=value …]           its labels, all of them, by what follows gang.muster.dev/
+    capacity [cpu=N] [memory=N]            of all nodes together
     gone NAME | room | tick
     prefilter NAME | postfilter NAME [message…] | permit NAME [quiet] | unreserve NAME
     report COMMIT [missing NAME…]
-    sync NAME:STANDING[:SECONDS]…          a session opens with the pods known so far, minus those gone
+    sync NAME:STANDING[:SECONDS]…          a session opens with all that is known so far, minus what is gone
     at SECONDS                             the clock; a tick runs at every instant the core asked for on the way
     state | why
 """
@@ -17,9 +22,10 @@ from dataclasses import dataclass, field, replace
 
 from muster.core import Core, events
 from muster.core.decision import Admit, Allow, Decision, Hold, Mark, Reject, Verdict
-from muster.core.model import Phase, Pod, PodUid
+from muster.core.model import GangObject, Phase, Pod, PodUid, Source
+from muster.core.spec import MUSTER
 from muster.core.view import view
-from tests.builders import pod
+from tests.builders import pod, podgroup
 
 
 @dataclass
@@ -27,6 +33,9 @@ class Stage:
     core: Core = field(default_factory=Core)
     now: float = 0.0
     known: dict[str, Pod] = field(default_factory=dict)
+    objects: dict[tuple[str, Source], GangObject] = field(default_factory=dict)
+    namespaces: dict[str, events.NamespaceSeen] = field(default_factory=dict)
+    capacity: dict[str, int] | None = None
 
     def run(self, command: str) -> list[str]:
         word, *words = command.split()
@@ -43,6 +52,8 @@ class Stage:
                 self.known.pop(words[0], None)
             case "sync":
                 return self._sync(words)
+            case "podgroup" | "podgroup-gone" | "namespace" | "capacity":
+                return _shown(self.core.handle(self._declare(word, words), self.now))
         return _shown(self.core.handle(_event(word, words), self.now))
 
     def _pods(self, words: list[str]) -> list[str]:
@@ -51,11 +62,51 @@ class Stage:
         lines: list[str] = []
         for name in names:
             namespace, _, short = name.rpartition("/")
-            settings = {key: _value(key, value) for key, value in given.items() if key not in ("gang", "min")}
-            made = pod(short, given.get("gang", ""), given.get("min"), uid=name, namespace=namespace or "a", **settings)
+            settings = {key: _value(key, value) for key, value in given.items() if key not in ("gang", "min", "joins")}
+            joins = Source[given["joins"].upper()] if "joins" in given else None
+            made = pod(
+                short,
+                given.get("gang", ""),
+                given.get("min"),
+                uid=name,
+                namespace=namespace or "a",
+                joins=joins,
+                **settings,  # type: ignore[arg-type]
+            )
             self.known[name] = made
             lines += _shown(self.core.handle(events.PodSeen(made), self.now))
         return lines
+
+    def _declare(self, word: str, words: list[str]) -> events.Event:
+        given = dict(word.split("=", 1) for word in words if "=" in word)
+        amounts: dict[str, int] = {
+            key: round(float(given.pop(key)) * 1000) for key in ("cpu", "memory") if key in given
+        }
+        if word == "capacity":
+            self.capacity = amounts
+            return events.Capacity(amounts)
+        namespace, _, name = words[0].rpartition("/")
+        if word == "namespace":
+            self.namespaces[name] = events.NamespaceSeen(name, {MUSTER + key: given[key] for key in given})
+            return self.namespaces[name]
+        source = Source[words[1].upper()]
+        if word == "podgroup-gone":
+            gone = self.objects.pop((words[0], source))
+            return events.ObjectGone(source, gone.namespace, gone.name, given.get("uid", gone.uid))
+        minimum, timeout = (int(given.pop(key)) if key in given else None for key in ("min", "timeout"))
+        made = podgroup(
+            name,
+            minimum,
+            namespace=namespace or "a",
+            source=source,
+            uid=given.pop("uid", ""),
+            created=int(given.pop("created", 0)),
+            timeout=timeout,
+            resources=amounts,
+            **given,  # type: ignore[arg-type]
+        )
+        self.objects[words[0], source] = made
+        return events.ObjectSeen(made)
 
     def _until(self, instant: float) -> list[str]:
         lines: list[str] = []
@@ -72,7 +123,10 @@ class Stage:
             pods[name] = replace(
                 pods[name], standing=Phase[standing.upper()], waited=float(waited[0]) if waited else 0.0
             )
-        return _shown(self.core.handle(events.Synchronize(tuple(pods.values())), self.now))
+        all_there_is = events.Synchronize(
+            tuple(pods.values()), tuple(self.objects.values()), tuple(self.namespaces.values()), self.capacity
+        )
+        return _shown(self.core.handle(all_there_is, self.now))
 
     def _state(self, key: str) -> list[str]:
         seen = view(self.core, key, self.now)  # type: ignore[arg-type]
@@ -80,7 +134,7 @@ class Stage:
         for member in seen.members:
             members.setdefault(member.phase.value, []).append(member.name)
         phases = "  ".join(f"{phase}({' '.join(names)})" for phase, names in members.items())
-        lines = [f"{key} {seen.phase.value} cycle={seen.cycle}  {phases}"]
+        lines = [f"{key} {seen.phase.value} cycle={seen.cycle}  {phases}".rstrip()]
         return lines + ([f"  {_why(seen.why)}"] if seen.why else [])
 
 

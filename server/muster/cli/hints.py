@@ -26,6 +26,10 @@ HINTS: dict[Reason, str] = {
         "Gangs of different namespaces start together only if an administrator has set the label"
         f" {CROSS_NAMESPACE} on each of the namespaces, and if each gang lists the other."
     ),
+    Reason.TOO_BIG_FOR_CLUSTER: (
+        "Add nodes, or ask for less in spec.minResources of the PodGroup. The gang goes on by itself when the nodes"
+        " that are not cordoned have that much, used or not."
+    ),
     Reason.NO_ROOM: (
         "The sentence has the scheduler's own words for why no node takes this member. Free or add room, or ask for"
         " less. The gang is tried again by itself, and at once when a node or a place becomes free."
@@ -47,8 +51,8 @@ HINTS: dict[Reason, str] = {
         f" create them again. {WAIT} gives a gang more time, and {ON_TIMEOUT}: Retry lets it try again by itself."
     ),
     Reason.SETTINGS_DIFFER: (
-        "The pod is scheduled with the gang, by the settings of its oldest member. Give all members the same settings,"
-        " and create those that differ again."
+        "The gang is scheduled by the settings that the sentence names: those on pods come before those of a PodGroup,"
+        " and older ones before newer ones. Remove the others, or make them the same."
     ),
 }
 

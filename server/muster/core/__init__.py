@@ -10,13 +10,14 @@ Two rules hold in this package.
 Where to look:
 
     model.py      what a pod and a gang's settings are; the phases of a member
-    spec.py       annotations and labels -> settings, or what is wrong with them
+    spec.py       annotations, labels and PodGroups -> settings, or what is wrong with them
     events.py     all that can happen
     decision.py   all that can be answered
     reasons.py    the closed list of reasons a pod is held, and their sentences
     gang.py       members of one gang: phases, counts, whose settings hold
     group.py      gangs that start together: cycles, waits, backoff, quorum
     agenda.py     which group wants to be looked at when
+    roster.py     who belongs where: pods and objects to gangs, gangs to groups
     core.py       Core: finds the group an event is about and hands it over
     view.py       the state as people see it
 """

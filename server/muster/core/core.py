@@ -1,56 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core: one door in, one decision out. Finds the gang and group an event is about and hands it over."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import assert_never
 
 from muster.core import events, reasons
-from muster.core.agenda import Agenda
 from muster.core.decision import Allow, Decision, Effect, Reject, Verdict
 from muster.core.explain import sentence, untold
-from muster.core.gang import Gang, Member
 from muster.core.group import Group
-from muster.core.model import GangKey, GroupId, Phase, Pod, PodUid
+from muster.core.model import GangKey, GangObject, Phase, Pod, PodUid
 from muster.core.reasons import Explanation
-from muster.core.spec import Declaration, Defaults, declare
+from muster.core.roster import Policy, Roster
+
+__all__ = ["Core", "Policy"]
 
 UNKNOWN = "not known to muster-server"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What an administrator sets for all gangs."""
-
-    defaults: Defaults = field(default_factory=Defaults)
-
-
-@dataclass(slots=True)
-class Stray:
-    """A pod with gang keys that names no gang: held alone."""
-
-    pod: Pod
-    declared: Declaration
-    told: bool = False
-
-
-class Core:
-    """All state. Not thread-safe and needs not be: the caller hands in one event at a time."""
-
-    def __init__(self, policy: Policy | None = None) -> None:
-        self._policy = policy or Policy()
-        self._reset()
-
-    def _reset(self) -> None:
-        self.gangs: dict[GangKey, Gang] = {}
-        self.groups: dict[GroupId, Group] = {}
-        self.strays: dict[PodUid, Stray] = {}
-        self._members: dict[PodUid, Member] = {}
-        self._group_of: dict[GangKey, Group] = {}
-        self._commits: dict[int, GroupId] = {}
-        self._last_commit = 0
-        self._agenda = Agenda()
-        self._backing_off: dict[GroupId, Group] = {}
-        self._unexplained: dict[GroupId, Group] = {}
+class Core(Roster):
+    """Not thread-safe and needs not be: the caller hands in one event at a time."""
 
     # ---- the door ---------------------------------------------------------------------------------------
 
@@ -62,6 +30,14 @@ class Core:
                 return self._pod_seen(pod, now, out)
             case events.PodGone(uid):
                 return self._pod_gone(uid, now, out)
+            case events.ObjectSeen(seen):
+                return self._object_seen(seen, now, out)
+            case events.ObjectGone():
+                return self._object_gone(event, now, out)
+            case events.NamespaceSeen():
+                return self._namespace_seen(event, now, out)
+            case events.Capacity(allocatable):
+                return self._capacity(allocatable, now, out)
             case events.Permit(uid, node, asked):
                 return self._permit(uid, node, asked, now, out)
             case events.PreFilter(uid):
@@ -76,8 +52,8 @@ class Core:
                 return self._room(now, out)
             case events.Tick():
                 return self._tick(now, out)
-            case events.Synchronize(pods):
-                return self._synchronize(pods, now, out)
+            case events.Synchronize():
+                return self._synchronize(event, now, out)
         assert_never(event)
 
     def next_due(self) -> float | None:
@@ -95,7 +71,10 @@ class Core:
                 told.append(Explanation(pod.uid, pod.namespace, pod.name, None, why))
         groups, self._unexplained = self._unexplained, {}
         for group in groups.values():
-            told.extend(untold(group))
+            news, more = untold(group)
+            told.extend(news)
+            if more:
+                self._unexplained[group.id] = group
         return told
 
     def group_of(self, gang: GangKey) -> Group:
@@ -107,10 +86,19 @@ class Core:
 
     # ---- facts ------------------------------------------------------------------------------------------
 
-    def _synchronize(self, pods: tuple[Pod, ...], now: float, out: list[Effect]) -> Decision:
+    def _synchronize(self, all_there_is: events.Synchronize, now: float, out: list[Effect]) -> Decision:
         self._reset()
-        for pod in sorted(pods, key=lambda pod: pod.age_order):
+        # The scheduler may still report on an order of the last session, or of a server before this one.
+        self._last_commit = max(self._last_commit, int(now * 1000))
+        self._surroundings.capacity = all_there_is.capacity
+        for namespace in all_there_is.namespaces:
+            self._consent(namespace)
+        # In this order the settings of a gang change at most once, from none to some: nobody has to change groups
+        # before it is known where all the members stand.
+        for pod in sorted(all_there_is.pods, key=lambda pod: pod.age_order):
             self._enter(pod, now, out)
+        for seen in sorted(all_there_is.objects, key=lambda seen: seen.age_order):
+            self._declare(seen, now, out)
         for member in self._members.values():
             self._group_of[member.gang.key].restore(member, now)
         for group in list(self.groups.values()):
@@ -119,21 +107,28 @@ class Core:
 
     def _pod_seen(self, pod: Pod, now: float, out: list[Effect]) -> Decision:
         member = self._members.get(pod.uid)
+        left = None
         if member is not None and self._declared(member, pod).gang != member.gang.key:
-            self._exit(member, now, out)  # a pod that changes its gang leaves one and joins another
-            member = None
+            left, member = member, None  # a pod that changes its gang leaves one and joins another
+            self._group_of[left.gang.key].withdraw(left, reasons.changed_gang(left.gang.key, pod.name), out)
+            self._exit(left, now, out)
         if member is None:
             member = self._enter(pod, now, out)
             if member is None:
                 return Decision(effects=tuple(out))
+            if left is not None:
+                member.take_over(left)
             group = self._group_of[member.gang.key]
             group.wake(now)
         else:
+            before = (member.gang.spec, member.gang.eligible)
             group = self._update(member, pod, now, out)
+            if before != (member.gang.spec, member.gang.eligible):
+                group.wake(now)
         if pod.node and member.phase is not Phase.BOUND:
             group.bound(member, pod.node)
         elif not member.usable:
-            group.withdraw(member, out)
+            group.withdraw(member, reasons.unusable(member.gang.key, pod.name, member.declared.problems), out)
         self._advance(group, now, out)
         return Decision(gang=member.gang.key, effects=tuple(out))
 
@@ -145,6 +140,40 @@ class Core:
         self._exit(member, now, out)
         return Decision(gang=member.gang.key, effects=tuple(out))
 
+    def _object_seen(self, seen: GangObject, now: float, out: list[Effect]) -> Decision:
+        group = self._declare(seen, now, out)
+        group.wake(now)
+        self._advance(group, now, out)
+        return Decision(gang=seen.key, effects=tuple(out))
+
+    def _object_gone(self, gone: events.ObjectGone, now: float, out: list[Effect]) -> Decision:
+        gang = self.gangs.get(GangKey(f"{gone.namespace}/{gone.name}"))
+        known = gang.objects.get(gone.source) if gang else None
+        if gang is None or known is None or known.object.uid != gone.uid:
+            return Decision()
+        gang.undeclare(gone.source)
+        if gang.members or gang.objects:
+            group = self._regroup(gang, now, out)
+            if gang.spec is None:
+                group.start_over(gang)
+        else:
+            group = self._drop(gang, out)
+        self._advance(group, now, out)
+        return Decision(gang=gang.key, effects=tuple(out))
+
+    def _namespace_seen(self, namespace: events.NamespaceSeen, now: float, out: list[Effect]) -> Decision:
+        if self._consent(namespace):
+            for group in [group for group in self.groups.values() if namespace.name in group.namespaces]:
+                self._advance(group, now, out)
+        return Decision(effects=tuple(out))
+
+    def _capacity(self, allocatable: Mapping[str, int], now: float, out: list[Effect]) -> Decision:
+        self._surroundings.capacity = allocatable
+        sized = {gang.key for gang in self.gangs.values() if gang.spec and gang.spec.resources}
+        for group in [group for group in self.groups.values() if not sized.isdisjoint(group.gangs)]:
+            self._advance(group, now, out)
+        return Decision(effects=tuple(out))
+
     def _room(self, now: float, out: list[Effect]) -> Decision:
         for group in list(self._backing_off.values()):
             group.wake(now)
@@ -155,73 +184,6 @@ class Core:
         for group_id in self._agenda.pop_due(now):
             self._advance(self.groups[group_id], now, out)
         return Decision(effects=tuple(out))
-
-    # ---- who belongs where ------------------------------------------------------------------------------
-
-    def _declared(self, member: Member, pod: Pod) -> Declaration:
-        if pod.annotations == member.pod.annotations and pod.labels == member.pod.labels:
-            return member.declared
-        return declare(pod, self._policy.defaults)
-
-    def _enter(self, pod: Pod, now: float, out: list[Effect]) -> Member | None:
-        declared = declare(pod, self._policy.defaults)
-        self.strays.pop(pod.uid, None)
-        if declared.gang is None:
-            self.strays[pod.uid] = Stray(pod, declared)
-            return None
-        gang = self.gangs.get(declared.gang)
-        if gang is None:
-            gang = self.gangs[declared.gang] = Gang(declared.gang)
-        member = self._members[pod.uid] = gang.add(pod, declared)
-        self._link(gang, now, out)
-        return member
-
-    def _update(self, member: Member, pod: Pod, now: float, out: list[Effect]) -> Group:
-        member.gang.update(member, pod, self._declared(member, pod))
-        return self._link(member.gang, now, out)
-
-    def _exit(self, member: Member, now: float, out: list[Effect]) -> None:
-        gang = member.gang
-        group = self._group_of[gang.key]
-        del self._members[member.uid]
-        group.forget(member)
-        gang.remove(member)
-        if gang.members:
-            group = self._link(gang, now, out)
-        else:
-            del self.gangs[gang.key], self._group_of[gang.key]
-            self._leave(gang, group, out)
-        self._advance(group, now, out)
-
-    def _link(self, gang: Gang, now: float, out: list[Effect]) -> Group:
-        """Put the gang into the group its settings name. Gangs that name the same set are in one group; a gang
-        that names a set alone stays alone in it, so listing somebody else's gang affects nobody else."""
-        wanted = gang.spec.group if gang.spec else (gang.key,)
-        group_id = GroupId(",".join(wanted))
-        old = self._group_of.get(gang.key)
-        if old is not None and old.id == group_id:
-            return old
-        if old is not None:
-            self._leave(gang, old, out)
-            self._advance(old, now, out)
-        new = self.groups.get(group_id)
-        if new is None:
-            new = self.groups[group_id] = Group(group_id, wanted)
-        if old is not None and len(new.gangs) == 0:
-            new.satisfied = old.satisfied
-        new.gangs[gang.key] = gang
-        self._group_of[gang.key] = new
-        return new
-
-    def _leave(self, gang: Gang, group: Group, out: list[Effect]) -> None:
-        group.expel(gang, out)
-        if not group.gangs:
-            del self.groups[group.id]
-            self._agenda.set(group.id, None)
-            self._backing_off.pop(group.id, None)
-            self._unexplained.pop(group.id, None)
-            for commit in group.commits:
-                self._commits.pop(commit, None)
 
     # ---- calls ------------------------------------------------------------------------------------------
 
@@ -247,7 +209,10 @@ class Core:
             return Decision(Verdict.REFUSE, UNKNOWN)
         gang, group = member.gang, self._group_of[member.gang.key]
         if group.free(gang):
-            return Decision(Verdict.PASS, gang=gang.key)
+            if uid in group.trying:
+                group.release(member)
+                self._advance(group, now, out)
+            return Decision(Verdict.PASS, gang=gang.key, effects=tuple(out))
         if uid not in group.trying:
             return Decision(Verdict.REFUSE, sentence(group, member), gang.key)
         completes = group.lacking() == 1 and gang.lacking() == 1
@@ -260,7 +225,7 @@ class Core:
         if member is None:
             return _answer(Verdict.REFUSE, UNKNOWN, None, uid, asked)
         group = self._group_of[member.gang.key]
-        verdict = group.place(member, node, now)
+        verdict = group.place(member, node, now, asked)
         allow = None
         if verdict is Verdict.PASS and member.phase is Phase.WAITING:
             allow = group.commit(self._new_commit(group.id), without=uid if asked else None)
@@ -283,29 +248,10 @@ class Core:
             return Decision()
         group = self.groups[group_id]
         group.committed(commit, missing, now, out)
-        self._advance(group, now, out)
-        return Decision(gang=next(iter(group.gangs)), effects=tuple(out))
-
-    # ---- after every event ------------------------------------------------------------------------------
-
-    def _new_commit(self, group: GroupId) -> int:
-        self._last_commit += 1
-        self._commits[self._last_commit] = group
-        return self._last_commit
-
-    def _advance(self, group: Group, now: float, out: list[Effect]) -> None:
-        if group.gangs:
-            group.advance(now, self._new_commit, out)
-            self._touch(group)
-
-    def _touch(self, group: Group) -> None:
-        """Keep the agenda and the other lists in step with the group."""
-        self._agenda.set(group.id, group.due())
-        if group.retry_at is not None:
-            self._backing_off[group.id] = group
-        else:
-            self._backing_off.pop(group.id, None)
-        self._unexplained[group.id] = group
+        told = next(iter(group.gangs))
+        for gang in list(group.gangs.values()):  # what changed while the order was on its way
+            self._advance(self._regroup(gang, now, out), now, out)
+        return Decision(gang=told, effects=tuple(out))
 
 
 def _answer(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that can happen. Frozen data, one closed union, named after where it comes from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from muster.core.model import Pod, PodUid
+from muster.core.model import GangObject, Pod, PodUid, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +12,9 @@ class Synchronize:
     """A session opened: this is all the scheduler knows. Whatever was known before is void."""
 
     pods: tuple[Pod, ...]
+    objects: tuple[GangObject, ...] = ()
+    namespaces: tuple["NamespaceSeen", ...] = ()
+    capacity: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,36 @@ class PodSeen:
 @dataclass(frozen=True, slots=True)
 class PodGone:
     uid: PodUid
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSeen:
+    """An object that declares a gang came or changed. Another uid under the same name: it was created anew."""
+
+    object: GangObject
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectGone:
+    source: Source
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSeen:
+    """The gang labels of a namespace, all of them."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What all nodes together offer to pods, in thousandths."""
+
+    allocatable: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +106,6 @@ class Tick:
     """Time passed; sent when `Core.next_due` says so. Earlier or more often does no harm."""
 
 
-Event = Synchronize | PodSeen | PodGone | Room | PreFilter | PostFilter | Permit | Unreserve | CommitReport | Tick
+Fact = PodSeen | PodGone | ObjectSeen | ObjectGone | NamespaceSeen | Capacity | Room
+Call = PreFilter | PostFilter | Permit | Unreserve | CommitReport
+Event = Synchronize | Fact | Call | Tick

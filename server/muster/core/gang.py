@@ -11,13 +11,14 @@ BINDING is a phase and not a flag: an Unreserve of a WAITING member is a wait gi
 their places, one of a BINDING member is a failed bind and concerns that pod alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from muster.core.model import GangKey, GangSpec, MatchPolicy, Phase, Pod, PodUid, SortKey
+from muster.core import reasons
+from muster.core.model import GangKey, GangSpec, MatchPolicy, Phase, Pod, PodUid, SortKey, Source
 from muster.core.reasons import Why
-from muster.core.spec import Declaration
+from muster.core.spec import Declaration, ObjectDeclaration
 
 
 class TimeoutMark(Enum):
@@ -43,9 +44,10 @@ class Member:
     key: SortKey | None = None  # given once, for good
     commit: int = 0  # the commit that made it BINDING
     echoes: int = 0  # Unreserves still to come that we caused ourselves by rejecting it
+    freely: bool = False  # its last admission was a free one; true until the next, since a Hold may come too late
     mark: TimeoutMark = TimeoutMark.NONE
     told: Why | None = None  # what its owner was told last
-    noticed: bool = False  # was told that its settings differ from its gang's
+    noticed: Why | None = None  # which settings do not count, as its owner was told last
 
     @property
     def uid(self) -> PodUid:
@@ -60,6 +62,12 @@ class Member:
     def eligible(self) -> bool:
         return self.phase is Phase.PENDING and self.usable
 
+    def take_over(self, before: "Member") -> None:
+        """The pod was in another gang: what the scheduler has of it stays."""
+        self.key, self.echoes, self.freely = before.key, before.echoes, before.freely
+        if before.phase is Phase.BINDING:
+            self.gang.move(self, Phase.BINDING)
+
 
 class Gang:
     """Members by uid, with counts kept in step so that no decision scans them."""
@@ -72,25 +80,53 @@ class Gang:
         self.trying = 0  # admitted, and the outcome of the try is not known yet; group.py counts
         self.marked = 0
         self.flawed = 0  # members whose settings are wrong
+        self.satisfied = False  # its minimum was let through; by gang, as one may come to its group later or again
+        self.freed = False  # members were admitted freely
         self._count = dict.fromkeys(Phase, 0)
-        self._source: Member | None = None
+        # Whose settings hold: of the first member with sound ones (of the oldest when a session opens or they change);
+        # without such a member, of the oldest object with sound ones.
+        self.spec: GangSpec | None = None
+        self.source: Member | None = None
+        self.objects: dict[Source, ObjectDeclaration] = {}
 
-    # ---- settings: of the first member with sound ones; of the oldest when a session opens or they change ----
+    # ---- settings -------------------------------------------------------------------------------------
 
-    @property
-    def source(self) -> Member | None:
-        return self._source
+    def declare(self, declared: ObjectDeclaration) -> None:
+        """An object that declares this gang came or changed."""
+        self.objects[declared.object.source] = declared
+        self._settle()
 
-    @property
-    def spec(self) -> GangSpec | None:
-        return self._source.declared.spec if self._source else None
+    def undeclare(self, source: Source) -> None:
+        del self.objects[source]
+        self._settle()
+
+    def ranked(self) -> list[ObjectDeclaration]:
+        """The objects, sound ones first, then by age: one that comes later does not disturb a gang that stands."""
+        return sorted(self.objects.values(), key=lambda declared: (declared.spec is None, declared.object.age_order))
+
+    def unsettled(self) -> Why:
+        """Why there are no settings."""
+        if self.objects:
+            first = self.ranked()[0]
+            return reasons.invalid_object(self.key, first.object.source, first.problems)
+        if self.flawed:
+            flawed = next(member for member in self.members.values() if member.declared.problems)
+            return reasons.no_valid_member(self.key, flawed.declared.problems)
+        return reasons.missing_pod_group(self.key)
 
     def _elect(self) -> None:
-        self._source = min(
+        self.source = min(
             (member for member in self.members.values() if member.declared.spec is not None),
             key=lambda member: member.pod.age_order,
             default=None,
         )
+        self._settle()
+
+    def _settle(self) -> None:
+        if self.source is not None:
+            self.spec = self.source.declared.spec
+        else:
+            self.spec = self.ranked()[0].spec if self.objects else None
 
     # ---- members --------------------------------------------------------------------------------------
 
@@ -100,8 +136,9 @@ class Gang:
             member.mark = TimeoutMark.SEEN
         self.members[pod.uid] = member
         self._tally(member, +1)
-        if declared.spec and not self._source:
-            self._source = member
+        if declared.spec and not self.source:
+            self.source = member
+            self._settle()
         return member
 
     def update(self, member: Member, pod: Pod, declared: Declaration) -> None:
@@ -120,7 +157,8 @@ class Gang:
     def remove(self, member: Member) -> None:
         del self.members[member.uid]
         self._tally(member, -1)
-        if member is self._source:
+        self.satisfied = self.satisfied and bool(self.members)
+        if member is self.source:
             self._elect()
 
     def move(self, member: Member, phase: Phase) -> None:
@@ -161,6 +199,16 @@ class Gang:
         if self.spec and self.spec.policy is MatchPolicy.ONLY_WAITING:
             return now
         return now + count[Phase.BOUND]
+
+    def oversized(self, capacity: Mapping[str, int] | None) -> Why | None:
+        """Its minimum needs more than all nodes together have, even if nothing else ran. Not asked of a gang that runs
+        in part: what its members use may be on nodes that do not count any more."""
+        if capacity is None or self.spec is None or not self.spec.resources:
+            return None
+        if self._count[Phase.BOUND] or self._count[Phase.BINDING]:
+            return None
+        short = [(name, needed) for name, needed in self.spec.resources if needed > capacity.get(name, 0)]
+        return reasons.too_big_for_cluster(self.key, short, capacity) if short else None
 
     def lacking(self) -> int:
         """How many more must be placed for the minimum."""

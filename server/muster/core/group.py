@@ -13,37 +13,44 @@ So a member that can never be placed moves to the end of the line and does not k
 cycle needs no count of declared members to end. docs/decisions/0003 compares this with the document's counters.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from muster.core import reasons
 from muster.core.decision import Admit, Allow, Effect, Hold, Mark, Reject, Verdict
 from muster.core.gang import Gang, Member, TimeoutMark
-from muster.core.model import GangKey, GroupId, MatchPolicy, Mode, OnTimeout, Phase, PodUid, SortKey
+from muster.core.model import GangKey, GroupId, MatchPolicy, Mode, OnTimeout, Phase, PodUid, SortKey, Surroundings
 from muster.core.order import inner_order
 from muster.core.reasons import Reason, Why
 
 BACKOFF_FIRST, BACKOFF_MAX = 1.0, 10.0
 NUDGE = 10.0  # admitted members that nothing is heard of are named again: a lost wake-up costs time, not the gang
+REMIND = 30.0
 
 
 class Group:
-    def __init__(self, group_id: GroupId, wanted: tuple[GangKey, ...]) -> None:
+    def __init__(
+        self, group_id: GroupId, wanted: tuple[GangKey, ...], surroundings: Surroundings | None = None
+    ) -> None:
         self.id = group_id
         self.wanted = wanted
+        self.namespaces = {key.partition("/")[0] for key in wanted}
+        self._surroundings = surroundings or Surroundings()
         self.gangs: dict[GangKey, Gang] = {}
         self.cycle = 0
         self.running = False  # a cycle is under way
         self.trying: dict[PodUid, Member] = {}
         self.admitted: dict[PodUid, Member] = {}
-        self.commits: dict[int, tuple[PodUid, ...]] = {}
-        self.satisfied = False
+        self.commits: set[int] = set()  # orders to let members go that the scheduler has not answered yet
         self.deadline: float | None = None
+        self.waits = 0.0  # how long a wait is by the settings seen last; core.py keeps it
         self.retry_at: float | None = None
         self.failed_at = 0.0
         self.setbacks = 0
         self.failure: Why | None = None
         self.message = ""  # why the last failed member found no node, in the scheduler's words
         self.nudge_at: float | None = None
+        self.remind_at: float | None = None  # timeout marks that nobody has seen on the pods are ordered again
+        self.late: GangKey | None = None  # the gang for whose sake the group ran out of time
         self._key_base: tuple[int, int] | None = None
         self._next_index = 0
 
@@ -61,11 +68,15 @@ class Group:
 
     def free(self, gang: Gang) -> bool:
         """The gang rule binds this gang no more (the document's After-Gang)."""
-        if not self.satisfied or gang.spec is None:
+        if not gang.satisfied or gang.spec is None or gang.marked:
             return False
-        if gang.spec.policy is MatchPolicy.WAITING_AND_RUNNING:
-            return gang.lacking() == 0
-        return gang.spec.policy is MatchPolicy.ONCE_SATISFIED
+        match gang.spec.policy:
+            case MatchPolicy.ONCE_SATISFIED:
+                return True
+            case MatchPolicy.WAITING_AND_RUNNING:
+                return gang.lacking() == 0
+            case MatchPolicy.ONLY_WAITING:  # those who run bind nobody, so there must be somebody to bind
+                return not gang.eligible and not gang.count(Phase.WAITING)
 
     def quorum(self) -> bool:
         return all(self.free(gang) or gang.lacking() == 0 for gang in self.gangs.values())
@@ -73,28 +84,35 @@ class Group:
     def lacking(self) -> int:
         return sum(gang.lacking() for gang in self.gangs.values() if not self.free(gang))
 
+    def ready(self) -> list[Member]:
+        """Who may be let through now: everyone with a place if nothing lacks, else those of gangs that are free."""
+        if self.quorum():
+            return self.in_phase(Phase.WAITING)
+        return [member for gang in self.gangs.values() if self.free(gang) for member in gang.in_phase(Phase.WAITING)]
+
     def obstacle(self) -> Why | None:
         """What keeps the group from being tried at all, if anything. Time and room are no obstacles."""
+        free = all(self.free(gang) for gang in self.gangs.values())
+        # Before anything that could tell one namespace about a gang of another.
+        if not free and len(self.namespaces) > 1 and not self.namespaces <= self._surroundings.consenting:
+            return reasons.group_not_allowed()
         for gang in self.gangs.values():
-            if gang.spec is None and gang.flawed:
-                flawed = next(member for member in gang.members.values() if member.declared.problems)
-                return reasons.no_valid_member(gang.key, flawed.declared.problems)
             if gang.spec is None:
-                return reasons.missing_pod_group(gang.key)
+                return gang.unsettled()
             if gang.marked:
-                return reasons.timed_out(gang.key, gang.spec.wait)
-        if all(self.free(gang) for gang in self.gangs.values()):
+                return reasons.timed_out(self.late if self.late in self.gangs else gang.key, self.wait)
+        if free:
             return None
-        first = next(iter(self.gangs.values()))
-        namespace = first.key.partition("/")[0]
-        if any(key.partition("/")[0] != namespace for key in self.wanted):
-            return reasons.group_not_allowed(first.key)
         missing = [key for key in self.wanted if key not in self.gangs]
-        if missing:
-            return reasons.group_incomplete(first.key, missing)
+        if missing and not all(gang.satisfied for gang in self.gangs.values()):  # those that ran have started together
+            return reasons.group_incomplete(next(iter(self.gangs)), missing)
         for gang in self.gangs.values():
+            if gang.spec is None or self.free(gang):
+                continue
+            if (oversized := gang.oversized(self._surroundings.capacity)) is not None:
+                return oversized
             known = gang.placed() + gang.eligible
-            if gang.spec and not self.free(gang) and known < gang.spec.min:
+            if known < gang.spec.min:
                 return reasons.not_enough_members(gang.key, known, gang.spec.min)
         return None
 
@@ -105,82 +123,101 @@ class Group:
 
     def due(self) -> float | None:
         """When to look at this group again although nothing happened."""
-        nudge_at = self.nudge_at if self.trying and not self.commits else None
-        instants = (self.deadline, self.retry_at, nudge_at)
+        if self.commits:
+            return None  # the scheduler is about to say how it went
+        nudge_at = self.nudge_at if self.trying and self.retry_at is None else None
+        instants = (self.deadline, self.retry_at, nudge_at, self.remind_at)
         return min((at for at in instants if at is not None), default=None)
 
     # ---- what follows from it -----------------------------------------------------------------------------
 
     def advance(self, now: float, next_commit: Callable[[GroupId], int], out: list[Effect]) -> None:
         """Do whatever follows from what is true now; safe at any time."""
+        self._recall(out)
+        if self.commits:
+            self._admit_free(out)
+            return
         if self.deadline is not None and now >= self.deadline:
             self._time_out(now, out)
+        if self.remind_at is not None and now >= self.remind_at:
+            self._remind(now, out)
         if self.retry_at is not None and now >= self.retry_at:
             self.retry_at = None
-        if self.commits:
-            return  # the scheduler is about to say how it went
+        self._recognize()
+        self._admit_free(out)
         why = self.obstacle()
         if why is not None:
             self._stand_down(why, out)
-            return
-        if self.quorum() and self.count(Phase.WAITING):
+        if self.ready():
             out.append(self.commit(next_commit(self.id)))
-            return
-        if self.retry_at is not None:
-            return
-        self._admit_free(out)
-        self._top_up(now, out)
-        if self.trying and self.nudge_at is not None and now >= self.nudge_at:
-            self._admit(list(self.trying.values()), now, out)
+        elif why is None and self.retry_at is None:
+            self._top_up(now, out)
+            if self.trying and self.nudge_at is not None and now >= self.nudge_at:
+                self._admit(list(self.trying.values()), now, out)
+
+    def start_over(self, gang: Gang) -> None:
+        """The object that declared the gang is gone, or another has its name. What was reached counts no more, unless
+        somebody runs: a new server would see these and conclude that the minimum had been there."""
+        if not gang.count(Phase.BINDING) + gang.count(Phase.BOUND):
+            gang.satisfied = False
 
     def wake(self, now: float) -> None:
         """Something may have helped: cut the backoff short, but leave the scheduler a second to breathe."""
         if self.retry_at is not None:
             self.retry_at = min(self.retry_at, max(now, self.failed_at + BACKOFF_FIRST))
 
-    def place(self, member: Member, node: str, now: float) -> Verdict:
-        """A member reached Permit. PASS means quorum: the caller commits."""
+    def place(self, member: Member, node: str, now: float, asked: bool) -> Verdict:
+        """A member reached Permit. PASS and still WAITING means that it is ready: the caller commits."""
         if member.phase is not Phase.PENDING:
             return Verdict.WAIT if member.phase is Phase.WAITING else Verdict.PASS
-        free = self.free(member.gang)
-        if not free and member.uid not in self.trying:
+        free, trying = self.free(member.gang), member.uid in self.trying
+        # The scheduler does not ask for one that has a free leave: it let it go, whatever has changed here since.
+        went = member.freely and not asked and not trying
+        if not (free or trying or went):
+            member.echoes += 1
             return Verdict.REFUSE  # its try was taken back while it was on its way here
         member.node, member.echoes = node, 0
         self._leave_try(member)
-        if free:
+        if went or (free and asked):
             member.gang.move(member, Phase.BINDING)
             return Verdict.PASS
         member.gang.move(member, Phase.WAITING)
         if self.deadline is None:
             self.deadline = now + self.wait
         self.nudge_at = now + NUDGE
-        return Verdict.PASS if self.quorum() else Verdict.WAIT
+        if self.commits:
+            return Verdict.WAIT  # what the scheduler is about to report decides for this one too
+        return Verdict.PASS if free or self.quorum() else Verdict.WAIT
 
     def commit(self, commit_id: int, without: PodUid | None = None) -> Allow:
-        """Let everyone with a place through. `without`: the pod whose own verdict carries the good news."""
-        members = self.in_phase(Phase.WAITING)
+        """Let go whoever is ready. `without`: the pod whose own verdict carries the good news."""
+        members = self.ready()
+        if self.quorum():
+            self.retry_at = self.failure = None
+            self.running, self.setbacks, self.message = False, 0, ""
         for member in members:
             member.gang.move(member, Phase.BINDING)
             member.commit = commit_id
-        uids = tuple(member.uid for member in members)
-        self.commits[commit_id] = uids
-        self.deadline = self.retry_at = self.failure = None
-        self.running, self.setbacks, self.message = False, 0, ""
-        return Allow(commit_id, tuple(uid for uid in uids if uid != without))
+        self.commits.add(commit_id)
+        self._stop_clock()
+        return Allow(commit_id, tuple(member.uid for member in members if member.uid != without))
 
     def committed(self, commit_id: int, missing: tuple[PodUid, ...], now: float, out: list[Effect]) -> None:
         """The scheduler let all of them go, or, if one no longer waited, none."""
-        uids = self.commits.pop(commit_id)
+        self.commits.discard(commit_id)
+        members = [member for member in self.members() if member.commit == commit_id]
         if not missing:
-            self.satisfied = True
+            for member in members:
+                member.gang.satisfied = True
             return
-        for member in list(self.members()):
-            if member.uid in uids and member.phase is Phase.BINDING and member.commit == commit_id:
+        lost = [member for member in members if member.uid in missing]
+        for member in members:
+            if member.phase is Phase.BINDING:
                 member.gang.move(member, Phase.PENDING)
-                member.echoes += member.uid not in missing
-        lost = next((member for member in self.members() if member.uid in missing), None)
-        gang = lost.gang.key if lost else next(iter(self.gangs))
-        self._set_back(reasons.lost_place(gang, lost.pod.name if lost else "that was deleted", 0), now, out)
+                member.node = ""
+                member.echoes += member not in lost
+        gang = lost[0].gang.key if lost else next(iter(self.gangs))
+        self._set_back(reasons.lost_place(gang, lost[0].pod.name if lost else "that was deleted", 0), now, out)
 
     def no_node(self, member: Member, message: str, now: float, out: list[Effect]) -> Why:
         """A member's try ended without a node."""
@@ -212,38 +249,51 @@ class Group:
         waited = member.phase is Phase.WAITING
         member.gang.move(member, Phase.PENDING)
         member.node = ""
-        if not self.count(Phase.WAITING):
-            self.deadline = None
+        self._stop_clock()
         if waited and member.usable:
-            self.fail(
-                member, reasons.lost_place(member.gang.key, member.pod.name, self._would_release(member)), now, out
-            )
-        else:  # a failed bind, or a pod on its way out: nobody else is touched
+            why = reasons.lost_place(member.gang.key, member.pod.name, self._would_release(member))
+            self.fail(member, why, now, out)
+        elif not (self.free(member.gang) and member.freely and member.usable):
+            # A failed bind, or a pod on its way out: nobody else is touched.
             self._hold([member], reasons.bind_failed(member.gang.key, member.pod.name), out)
+            if not waited and not self.commits and not self.free(member.gang):
+                self._back_off(now)  # a bind that fails at once must not be tried again at once, for ever
 
-    def withdraw(self, member: Member, out: list[Effect]) -> None:
-        """The member is no longer usable: take back its try."""
-        if member.phase is Phase.PENDING and member.admitted:
-            self._hold([member], reasons.bind_failed(member.gang.key, member.pod.name), out)
+    def release(self, member: Member) -> None:
+        """Its gang became free while it had a try: from now on it may try as often as it likes."""
+        self._leave_try(member)
+        self.admitted.pop(member.uid, None)
+        member.gang.set_admitted(member, False)
+
+    def withdraw(self, member: Member, why: Why, out: list[Effect]) -> None:
+        """Take back the try or the place that a member has and may not keep."""
+        if member.phase in (Phase.PENDING, Phase.WAITING):
+            if member.admitted:
+                self._hold([member], why, out)
+            if member.phase is Phase.WAITING:
+                self._give_back([member], why, out)
+                self._stop_clock()
 
     def expel(self, gang: Gang, out: list[Effect]) -> None:
-        """The gang joins another group: it takes along neither places nor tries."""
+        """The gang joins another group: it takes along neither places nor tries, nor the number of a cycle."""
         why = reasons.regrouped(gang.key)
-        self._hold([member for member in gang.members.values() if member.admitted], why, out)
-        waiting = list(gang.in_phase(Phase.WAITING))
-        self._give_back(waiting, why, out)
+        unplaced = (Phase.PENDING, Phase.WAITING)
+        self._hold([m for m in gang.members.values() if m.admitted and m.phase in unplaced], why, out)
+        self._give_back(list(gang.in_phase(Phase.WAITING)), why, out)
+        for member in gang.members.values():
+            member.tried = 0
+            self.admitted.pop(member.uid, None)
         del self.gangs[gang.key]
-        if not self.count(Phase.WAITING):
-            self.deadline = None
+        self._stop_clock()
 
     def restore(self, member: Member, now: float) -> None:
         """A session opened: take over where the scheduler says the member stands."""
         if member.pod.node:
             self.bound(member, member.pod.node)
-            self.satisfied = True
+            member.gang.satisfied = True
         elif member.pod.standing is Phase.BINDING:
             member.gang.move(member, Phase.BINDING)
-            self.satisfied = True
+            member.gang.satisfied = True
         elif member.pod.standing is Phase.WAITING:
             member.gang.move(member, Phase.WAITING)
             since = now - member.pod.waited + self.wait
@@ -254,8 +304,7 @@ class Group:
         self.admitted.pop(member.uid, None)
         member.node = node
         member.gang.move(member, Phase.BOUND)
-        if not self.count(Phase.WAITING):
-            self.deadline = None
+        self._stop_clock()
 
     def forget(self, member: Member) -> None:
         """The pod is gone."""
@@ -270,17 +319,49 @@ class Group:
 
     # ---- steps --------------------------------------------------------------------------------------------
 
+    def _recognize(self) -> None:
+        """Enough members run, although no commit of ours says so: that they were let through is a fact."""
+        for gang in self.gangs.values():
+            if not gang.satisfied and gang.spec and not gang.count(Phase.WAITING) and gang.lacking() == 0:
+                gang.satisfied = True
+
+    def _recall(self, out: list[Effect]) -> None:
+        """A gang that was free is so no more, because some of those who ran are gone."""
+        for gang in self.gangs.values():
+            if gang.freed and not self.free(gang):
+                gang.freed = False
+                loose = [m for m in gang.members.values() if m.admitted and m.freely and m.phase is Phase.PENDING]
+                if gang.spec and loose:
+                    self._hold(loose, reasons.not_enough_members(gang.key, gang.placed(), gang.spec.min), out)
+
     def _time_out(self, now: float, out: list[Effect]) -> None:
-        first = next(gang for gang in self.gangs.values() if gang.spec)
-        if not any(gang.spec and gang.spec.on_timeout is OnTimeout.FAIL for gang in self.gangs.values()):
-            self._set_back(reasons.timed_out_and_retried(first.key, self.wait), now, out)
+        bound_by_it = [gang for gang in self.gangs.values() if not self.free(gang)]
+        short = max(bound_by_it, key=lambda gang: gang.lacking(), default=None)
+        self.deadline = None
+        if short is None or short.spec is None:
+            return  # its settings went away, and that is an obstacle
+        if not any(gang.spec and gang.spec.on_timeout is OnTimeout.FAIL for gang in bound_by_it):
+            self._set_back(reasons.timed_out_and_retried(short.key, self.wait), now, out)
             return
-        self._stop(reasons.timed_out(first.key, self.wait), out)
-        self.running = False
-        unbound = [m for m in self.members() if m.phase is not Phase.BOUND and m.mark is TimeoutMark.NONE]
-        for member in unbound:
-            member.gang.set_mark(member, TimeoutMark.DUE)
-        out.append(Mark(tuple(member.uid for member in unbound)))
+        self._stop(reasons.timed_out(short.key, self.wait), out)
+        self.running, self.setbacks, self.late = False, 0, short.key
+        for gang in bound_by_it:
+            for member in gang.in_phase(Phase.PENDING):
+                if member.mark is TimeoutMark.NONE:
+                    gang.set_mark(member, TimeoutMark.DUE)
+        self._remind(now, out)
+
+    def _remind(self, now: float, out: list[Effect]) -> None:
+        """Order the marks that are due. A user can only remove what is there, so a mark that got lost on its way to the
+        pod would hold the gang for ever."""
+        due = tuple(member.uid for member in self.members() if member.mark is TimeoutMark.DUE)
+        self.remind_at = now + REMIND if due else None
+        if due:
+            out.append(Mark(due))
+
+    def _stop_clock(self) -> None:
+        if not self.count(Phase.WAITING):
+            self.deadline = None
 
     def _set_back(self, why: Why, now: float, out: list[Effect]) -> None:
         """Give everything back, close the gates, try again later."""
@@ -296,17 +377,24 @@ class Group:
 
     def _stand_down(self, why: Why, out: list[Effect]) -> None:
         """It cannot be tried now. Places are given back, unless a lenient group may still become whole."""
-        lenient = all(gang.spec and gang.spec.mode is Mode.NON_STRICT for gang in self.gangs.values())
+        bound_by_it = [gang for gang in self.gangs.values() if not self.free(gang)]
+        lenient = all(gang.spec and gang.spec.mode is Mode.NON_STRICT for gang in bound_by_it)
         if why.reason is Reason.NOT_ENOUGH_MEMBERS and lenient:
-            self._hold(list(self.admitted.values()), why, out)
+            self._hold(self._unfree(self.admitted.values()), why, out)
         else:
             self._stop(why, out)
         self.running = False
 
     def _stop(self, why: Why, out: list[Effect]) -> None:
-        self._hold(list(self.admitted.values()), why, out)
-        self._give_back(self.in_phase(Phase.WAITING), why, out)
-        self.deadline = None
+        self._hold(self._unfree(self.admitted.values()), why, out)
+        self._give_back(self._unfree(self.in_phase(Phase.WAITING)), why, out)
+        self._stop_clock()
+
+    def _unfree(self, members: Iterable[Member]) -> list[Member]:
+        """Those without a node for good whom the gang rule binds: what befalls the group does not touch the others."""
+        bound_by_it = {gang.key for gang in self.gangs.values() if not self.free(gang)}
+        unplaced = (Phase.PENDING, Phase.WAITING)
+        return [member for member in members if member.phase in unplaced and member.gang.key in bound_by_it]
 
     def _give_back(self, waiting: list[Member], why: Why, out: list[Effect]) -> None:
         for member in waiting:
@@ -331,6 +419,7 @@ class Group:
     def _admit_free(self, out: list[Effect]) -> None:
         for gang in self.gangs.values():
             if gang.outside and self.free(gang):
+                gang.freed = True
                 members = [m for m in gang.members.values() if m.eligible and not m.admitted]
                 self._send(members, out, free=True)
 
@@ -365,6 +454,7 @@ class Group:
         admissions: list[tuple[PodUid, SortKey]] = []
         for member in sorted(members, key=lambda member: inner_order(member.pod)):
             member.gang.set_admitted(member, True)
+            member.freely = free
             self.admitted[member.uid] = member
             admissions.append((member.uid, self._key(member)))
         quiet = 0 if free else max(0, self.lacking() - 1)

@@ -57,6 +57,7 @@ class Pod:
     gated: bool = False
     deleting: bool = False
     nominated: str = ""
+    scheduling_group: str = ""  # the PodGroup of Kubernetes itself that its spec names
     # Only used when a session opens: where it stands in the scheduler, and for how long it has waited there.
     standing: Phase = Phase.PENDING
     waited: float = 0.0
@@ -67,9 +68,50 @@ class Pod:
         return (self.created_ns, self.name, self.uid)
 
 
+class Source(Enum):
+    """The kinds of objects that declare gangs, by the names kubectl takes; of two equally old ones the first counts."""
+
+    SIGS = "PodGroup.scheduling.sigs.k8s.io"
+    X_K8S = "PodGroup.scheduling.x-k8s.io"
+    NATIVE = "PodGroup.scheduling.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class GangObject:
+    """What the scheduler said about an object that declares a gang."""
+
+    source: Source
+    namespace: str
+    name: str
+    uid: str
+    created_ns: int = 0
+    min: int | None = None
+    timeout: int | None = None  # seconds
+    resources: Mapping[str, int] = field(default_factory=dict)  # thousandths
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # fields that hold something else than they should
+
+    @property
+    def key(self) -> GangKey:
+        return GangKey(f"{self.namespace}/{self.name}")
+
+    @property
+    def age_order(self) -> tuple[int, int]:
+        """Oldest first, among those that declare the same gang."""
+        return (self.created_ns, list(Source).index(self.source))
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What the rules need to know of the cluster as a whole."""
+
+    consenting: set[str] = field(default_factory=set)  # namespaces whose gangs may start together with those of others
+    capacity: Mapping[str, int] | None = None  # what all nodes together offer, in thousandths; None: not told
+
+
 @dataclass(frozen=True, slots=True)
 class GangSpec:
-    """A gang's settings, as one of its members (or later its PodGroup) declares them."""
+    """A gang's settings, as one of its members or its PodGroup declares them."""
 
     min: int
     total: int
@@ -78,6 +120,7 @@ class GangSpec:
     wait: float  # seconds the group may hold room, from its first Permit
     on_timeout: OnTimeout
     group: tuple[GangKey, ...]  # sorted; always contains the gang itself
+    resources: tuple[tuple[str, int], ...] = ()  # what the minimum needs in all, in thousandths; sorted
 
 
 @dataclass(frozen=True, slots=True, order=True)

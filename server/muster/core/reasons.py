@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a pod is held: a closed list, each with one sentence that has the numbers. docs/reasons.md says what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from muster.core.model import GangKey, PodUid
-from muster.core.spec import TIMEOUT, Problem
+from muster.core.model import GangKey, PodUid, Source
+from muster.core.spec import CONSENT, CONSENTS, TIMEOUT, Problem, quantity
 
 
 class Reason(Enum):
@@ -15,6 +15,7 @@ class Reason(Enum):
     MISSING_POD_GROUP = "MissingPodGroup"
     GROUP_INCOMPLETE = "GroupIncomplete"
     GROUP_NOT_ALLOWED = "GroupNotAllowed"
+    TOO_BIG_FOR_CLUSTER = "TooBigForCluster"
     NO_ROOM = "NoRoom"
     LOST_PLACE = "LostPlace"
     WAITING_FOR_QUORUM = "WaitingForQuorum"
@@ -68,6 +69,10 @@ def no_valid_member(gang: GangKey, problems: Sequence[Problem]) -> Why:
     )
 
 
+def invalid_object(gang: GangKey, source: Source, problems: Sequence[Problem]) -> Why:
+    return Why(Reason.INVALID_GANG, f"{source.value} {gang}: " + "; ".join(str(problem) for problem in problems))
+
+
 def missing_pod_group(gang: GangKey) -> Why:
     return Why(Reason.MISSING_POD_GROUP, f"waiting for PodGroup {gang} to exist")
 
@@ -80,11 +85,19 @@ def group_incomplete(gang: GangKey, others: Sequence[GangKey]) -> Why:
     )
 
 
-def group_not_allowed(gang: GangKey) -> Why:
+def group_not_allowed() -> Why:
+    """The same sentence for all, whoever lacks the label and whether or not the others exist: one namespace must not
+    learn from it about another."""
     return Why(
         Reason.GROUP_NOT_ALLOWED,
-        f"gang {gang} lists gangs of other namespaces, which is not allowed here",
+        f"its gang lists gangs of other namespaces; such gangs start together only if each of the namespaces has the "
+        f"label {CONSENT}: {CONSENTS}",
     )
+
+
+def too_big_for_cluster(gang: GangKey, needs: Sequence[tuple[str, int]], capacity: Mapping[str, int]) -> Why:
+    short = ", ".join(f"{quantity(n)} {name} of {quantity(capacity.get(name, 0))}" for name, n in needs)
+    return Why(Reason.TOO_BIG_FOR_CLUSTER, f"gang {gang} needs more than all nodes together have: {short}")
 
 
 def no_room(gang: GangKey, pod: str, message: str, released: int) -> Why:
@@ -100,6 +113,15 @@ def lost_place(gang: GangKey, pod: str, released: int) -> Why:
 
 def bind_failed(gang: GangKey, pod: str) -> Why:
     return Why(Reason.LOST_PLACE, f"member {pod} of gang {gang} lost its node; it is tried again by itself")
+
+
+def unusable(gang: GangKey, pod: str, problems: Sequence[Problem]) -> Why:
+    """Why a member that was on its way is so no more."""
+    return invalid(problems) if problems else Why(Reason.LOST_PLACE, f"member {pod} of gang {gang} is being deleted")
+
+
+def changed_gang(gang: GangKey, pod: str) -> Why:
+    return Why(Reason.LOST_PLACE, f"pod {pod} is no member of gang {gang} any more")
 
 
 def regrouped(gang: GangKey) -> Why:
@@ -129,8 +151,6 @@ def timed_out_and_retried(gang: GangKey, seconds: float) -> Why:
     return Why(Reason.TIMED_OUT, f"gang {gang} did not get its minimum placed within {seconds:g}s; it is tried again")
 
 
-def settings_differ(gang: GangKey, source: str) -> Why:
-    return Why(
-        Reason.SETTINGS_DIFFER,
-        f"gang {gang} has the settings of its oldest member {source}; those of this pod differ and are not used",
-    )
+def settings_differ(gang: GangKey, holder: str, unused: str) -> Why:
+    """`holder` has the settings that count, `unused` says which ones do not."""
+    return Why(Reason.SETTINGS_DIFFER, f"gang {gang} has the settings of {holder}; {unused} not used")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod's annotations and labels -> the gang it declares, or what is wrong with what it says.
+"""What a pod or a PodGroup says -> the gang it declares, or what is wrong with what it says.
 
 A bad value never becomes a silent default: it is a `Problem` that names the key, the value and what is allowed.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from muster.core.model import GangKey, GangSpec, MatchPolicy, Mode, OnTimeout, Pod
+from muster.core.model import GangKey, GangObject, GangSpec, MatchPolicy, Mode, OnTimeout, Pod, Source
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"
 MUSTER = "gang.muster.dev/"
@@ -28,12 +28,16 @@ TIMEOUT = KOORDINATOR + "timeout"  # written by the server, removed by people
 ON_TIMEOUT = MUSTER + "on-timeout"
 NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+NATIVE_NAME = "spec.schedulingGroup.podGroupName"
+CONSENT, CONSENTS = MUSTER + "cross-namespace-groups", "allowed"  # a label of namespaces
 
 MARK_ANNOTATION_PREFIXES = (KOORDINATOR, MUSTER)
 MARK_LABEL_PREFIXES = (*POD_GROUP_LABELS, MUSTER)
 _OWN_KEYS = {ON_TIMEOUT}
+_SETTINGS = (MIN, TOTAL, MODE, GROUPS, WAIT, POLICY, ON_TIMEOUT)
 
 MAX_MEMBERS = 10_000
+_COUNTS = f"a whole number from 1 to {MAX_MEMBERS}"
 MAX_GANGS = 32
 MAX_VALUE = 4096
 MIN_WAIT, MAX_WAIT = 1.0, 30 * 24 * 3600.0
@@ -73,18 +77,38 @@ class Declaration:
     spec: GangSpec | None  # None: the settings are wrong, or a PodGroup has them
     problems: tuple[Problem, ...] = ()
     timed_out: bool = False  # carries the timeout mark
+    unused: tuple[str, ...] = ()  # settings on a pod whose gang has those of a PodGroup
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectDeclaration:
+    """What one PodGroup says about its gang: settings, or what is wrong with them."""
+
+    object: GangObject
+    spec: GangSpec | None
+    problems: tuple[Problem, ...] = ()
 
 
 def declare(pod: Pod, defaults: Defaults) -> Declaration:
     """Read everything a pod says. Total: whatever the strings are, it returns."""
-    says = _Reader(pod.annotations, pod.labels)
+    says = _Reader(pod.annotations, pod.labels, pod.scheduling_group)
     timed_out = pod.annotations.get(TIMEOUT) == "true"
     name, by_object = says.gang_name()
     if name is None:
         return Declaration(None, None, tuple(says.problems), timed_out)
     key = GangKey(f"{pod.namespace}/{name}")
-    spec = None if by_object else says.spec(key, defaults)
+    if by_object:
+        unused = tuple(setting for setting in _SETTINGS if setting in pod.annotations)
+        return Declaration(key, None, tuple(says.problems), timed_out, unused)
+    spec = says.pod_spec(key, defaults)
     return Declaration(key, None if says.problems else spec, tuple(says.problems), timed_out)
+
+
+def declare_object(seen: GangObject, defaults: Defaults) -> ObjectDeclaration:
+    """Read everything a PodGroup says. Total, as `declare` is: its definition may check less than ours does."""
+    says = _Reader(seen.annotations, {})
+    spec = says.object_spec(seen, defaults)
+    return ObjectDeclaration(seen, None if says.problems else spec, tuple(says.problems))
 
 
 _E = TypeVar("_E", bound=Enum)
@@ -94,52 +118,76 @@ _T = TypeVar("_T")
 class _Reader:
     """Reads keys one by one and collects what is wrong, so that a user sees all of it at once."""
 
-    def __init__(self, annotations: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def __init__(self, annotations: Mapping[str, str], labels: Mapping[str, str], native: str = "") -> None:
         self._annotations = annotations
         self._labels = labels
+        self._native = {NATIVE_NAME: native} if native else {}
         self.problems: list[Problem] = []
 
     def gang_name(self) -> tuple[str | None, bool]:
-        """The name, and whether a PodGroup object has the settings."""
-        places = (
-            (NAME, self._annotations, False),
-            (NAME_LABEL, self._labels, False),
-            *((label, self._labels, True) for label in POD_GROUP_LABELS),
-        )
-        for key, where, by_object in places:
+        """The name, and whether a PodGroup object has the settings. A pod that has them itself comes first."""
+        itself = [(NAME, self._annotations, False), (NAME_LABEL, self._labels, False)]
+        objects = [(label, self._labels, True) for label in POD_GROUP_LABELS] + [(NATIVE_NAME, self._native, True)]
+        has_settings = MIN in self._annotations or MIN_LABEL in self._labels
+        for key, where, by_object in itself + objects if has_settings else objects + itself:
             if key in where:
                 return self._read(key, where, _subdomain, "a DNS-1123 subdomain of at most 253 characters"), by_object
         self._wrong(NAME, "", f"it must be set when another {KOORDINATOR}… or {MUSTER}… key is")
         return None, False
 
-    def spec(self, key: GangKey, defaults: Defaults) -> GangSpec | None:
-        self._refuse_unknown_keys()
-        counts = f"a whole number from 1 to {MAX_MEMBERS}"
+    def pod_spec(self, key: GangKey, defaults: Defaults) -> GangSpec | None:
         if MIN not in self._annotations and MIN_LABEL in self._labels:
-            minimum = self._read(MIN_LABEL, self._labels, _count, counts)
+            minimum = self._read(MIN_LABEL, self._labels, _count, _COUNTS)
         elif MIN in self._annotations:
-            minimum = self._annotation(MIN, _count, counts, None)
+            minimum = self._annotation(MIN, _count, _COUNTS, None)
         else:
             minimum = None
-            self._wrong(MIN, "", f"it must be {counts}")
-        total = self._annotation(TOTAL, _count, counts, minimum)
+            self._wrong(MIN, "", f"it must be {_COUNTS}")
+        return self._spec(key, minimum, defaults.wait, (), defaults)
+
+    def object_spec(self, seen: GangObject, defaults: Defaults) -> GangSpec | None:
+        native = seen.source is Source.NATIVE
+        # The API server sees to it that one of Kubernetes' own is either a gang with a minimum or none: a gang of one.
+        field = "spec.schedulingPolicy.gang.minCount" if native else "spec.minMember"
+        minimum = 1 if native and seen.min is None else seen.min
+        if field not in seen.unreadable and not (minimum is not None and 1 <= minimum <= MAX_MEMBERS):
+            self._wrong(field, "" if minimum is None else str(minimum), f"it must be {_COUNTS}")
+        wait = defaults.wait
+        if seen.timeout is not None:
+            wait = float(seen.timeout)
+            if not MIN_WAIT <= wait <= MAX_WAIT:
+                seconds = f"a whole number of seconds from {MIN_WAIT:.0f} to {MAX_WAIT:.0f}"
+                self._wrong("spec.scheduleTimeoutSeconds", str(seen.timeout), f"it must be {seconds}")
+        for name, amount in sorted(seen.resources.items()):
+            if amount < 0:
+                self._wrong(f"spec.minResources.{name}", quantity(amount), "it must not be negative")
+        for path, text in sorted(seen.unreadable.items()):
+            self._wrong(path, text, "it must be " + ("a quantity" if "minResources" in path else "a whole number"))
+        return self._spec(seen.key, minimum, wait, tuple(sorted(seen.resources.items())), defaults)
+
+    def _spec(
+        self, key: GangKey, minimum: int | None, wait: float, resources: tuple[tuple[str, int], ...], defaults: Defaults
+    ) -> GangSpec | None:
+        """What pods and objects say in the same way: by annotations."""
+        self._refuse_unknown_keys()
+        total = self._annotation(TOTAL, _count, _COUNTS, minimum)
         if minimum is not None and total is not None and total < minimum:
             self._wrong(TOTAL, str(total), f"it must not be less than the minimum, {minimum}")
         mode = self._annotation(MODE, _one_of(Mode), _names(Mode), Mode.STRICT)
         policy = self._annotation(POLICY, _one_of(MatchPolicy), _names(MatchPolicy), defaults.policy)
         on_timeout = self._annotation(ON_TIMEOUT, _one_of(OnTimeout), _names(OnTimeout), defaults.on_timeout)
-        wait = self._annotation(WAIT, duration, "a duration such as 90s, 10m or 1h30m, from 1s to 720h", defaults.wait)
+        waits = self._annotation(WAIT, duration, "a duration such as 90s, 10m or 1h30m, from 1s to 720h", wait)
         alone: tuple[GangKey, ...] = ()
         gangs = f'a JSON array of at most {MAX_GANGS} strings "namespace/name"'
         others = self._annotation(GROUPS, _gang_list, gangs, alone)
         if minimum is None or total is None or mode is None or policy is None or on_timeout is None:
             return None
-        if wait is None or others is None:
+        if waits is None or others is None:
             return None
         group = tuple(sorted({key, *others}))
         if len(group) > MAX_GANGS:
             self._wrong(GROUPS, self._annotations[GROUPS], f"at most {MAX_GANGS} gangs, itself included")
-        return GangSpec(minimum, total, mode, policy, wait, on_timeout, group)
+        return GangSpec(minimum, total, mode, policy, waits, on_timeout, group, resources)
 
     def _refuse_unknown_keys(self) -> None:
         for key in self._annotations:
@@ -166,6 +214,18 @@ def _shown(value: str) -> str:
         return "not set"
     quoted = json.dumps(value[:64], ensure_ascii=True)
     return quoted if len(value) <= 64 else f'{quoted[:-1]}…" ({len(value)} characters)'
+
+
+def quantity(thousandths: int) -> str:
+    """An amount of a resource, as people write it."""
+    amount, rest = divmod(thousandths, 1000)
+    if rest:
+        return f"{thousandths}m"
+    if amount >= 1 << 20:  # nobody has so many CPUs: these are bytes
+        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if amount % size == 0:
+                return f"{amount // size}{unit}"
+    return str(amount)
 
 
 def _subdomain(text: str) -> str | None:

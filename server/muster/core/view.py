@@ -62,6 +62,8 @@ def view(core: Core, key: GangKey, now: float) -> GangView:
     phase = _phase(gang, group, obstacle)
     said = None if phase is GangPhase.SATISFIED else obstacle or _gang_why(members)
     spec = gang.spec
+    created = [member.pod.created_ns for member in gang.members.values()]
+    created += [declared.object.created_ns for declared in gang.objects.values()]
     return GangView(
         key=key,
         phase=phase,
@@ -73,19 +75,19 @@ def view(core: Core, key: GangKey, now: float) -> GangView:
         cycle=group.cycle,
         deadline_in=None if group.deadline is None else max(0.0, group.deadline - now),
         retry_in=None if group.retry_at is None else max(0.0, group.retry_at - now),
-        created_ns=min(member.pod.created_ns for member in gang.members.values()),
+        created_ns=min(created),
         last_failure=group.message,
         members=members,
     )
 
 
 def _phase(gang: Gang, group: Group, obstacle: Why | None) -> GangPhase:
+    if group.free(gang):
+        return GangPhase.SATISFIED
     if obstacle is not None:
         special = {Reason.INVALID_GANG: GangPhase.INVALID, Reason.TIMED_OUT: GangPhase.TIMED_OUT}
         return special.get(obstacle.reason, GangPhase.FORMING)
     if gang.lacking() == 0 and not gang.count(Phase.WAITING):
-        return GangPhase.SATISFIED
-    if group.free(gang):
         return GangPhase.SATISFIED
     if gang.count(Phase.WAITING):
         return GangPhase.WAITING

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protobuf <-> core types. The only module that knows both; nothing is decided here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from muster.core import events
 from muster.core.decision import Admit, Allow, Decision, Effect, Hold, Mark, Reject, Verdict
-from muster.core.model import Phase, Pod, PodUid
+from muster.core.model import GangKey, GangObject, Phase, Pod, PodUid, Source
 from muster.core.view import GangView, MemberView
 from muster.v1 import scheduling_pb2 as pb
 from muster.v1 import view_pb2 as view_pb
@@ -16,6 +17,11 @@ _STANDING = {
     pb.STANDING_UNSPECIFIED: Phase.PENDING,
     pb.STANDING_WAITING: Phase.WAITING,
     pb.STANDING_BINDING: Phase.BINDING,
+}
+_SOURCE = {
+    pb.GANG_SOURCE_SIGS: Source.SIGS,
+    pb.GANG_SOURCE_X_K8S: Source.X_K8S,
+    pb.GANG_SOURCE_NATIVE: Source.NATIVE,
 }
 _VERDICT = {
     Verdict.PASS: pb.VERDICT_PASS,
@@ -45,22 +51,78 @@ def pod(message: pb.Pod) -> Pod:
         gated=message.gated,
         deleting=message.deleting,
         nominated=message.nominated_node,
+        scheduling_group=message.scheduling_group,
         standing=_STANDING[message.standing],
         waited=max(0, message.waited_ms) / 1000,
     )
 
 
-def facts(message: pb.Facts) -> Iterable[events.Event]:
+def gang_object(message: pb.GangObject) -> GangObject:
+    return GangObject(
+        source=_source(message),
+        namespace=message.namespace,
+        name=message.name,
+        uid=_uid(message.uid),
+        created_ns=message.created_unix_ns,
+        min=message.min if message.HasField("min") else None,
+        timeout=message.timeout_seconds if message.HasField("timeout_seconds") else None,
+        resources=dict(message.min_resources),
+        annotations=dict(message.annotations),
+        unreadable=dict(message.unreadable),
+    )
+
+
+def facts(message: pb.Facts) -> Iterable[events.Fact]:
     for fact in message.facts:
         match fact.WhichOneof("fact"):
             case "pod":
                 yield events.PodSeen(pod(fact.pod))
             case "pod_gone":
                 yield events.PodGone(_uid(fact.pod_gone.uid))
+            case "gang_object":
+                yield events.ObjectSeen(gang_object(fact.gang_object))
+            case "gang_object_gone":
+                gone = fact.gang_object_gone
+                yield events.ObjectGone(_source(gone), gone.namespace, gone.name, _uid(gone.uid))
+            case "namespace":
+                if not fact.namespace.name:
+                    raise ContractError("a namespace without a name")
+                yield events.NamespaceSeen(fact.namespace.name, dict(fact.namespace.labels))
+            case "capacity":
+                yield events.Capacity(dict(fact.capacity.allocatable))
             case "room":
                 yield events.Room()
             case _:
                 raise ContractError("an empty fact")
+
+
+@dataclass
+class Snapshot:
+    """What stands between Hello and Synced; the last word about each thing counts."""
+
+    pods: dict[PodUid, Pod] = field(default_factory=dict)
+    objects: dict[tuple[Source, GangKey], GangObject] = field(default_factory=dict)
+    namespaces: dict[str, events.NamespaceSeen] = field(default_factory=dict)
+    capacity: Mapping[str, int] | None = None
+
+    def add(self, message: pb.Facts) -> None:
+        for fact in facts(message):
+            match fact:
+                case events.PodSeen(seen):
+                    self.pods[seen.uid] = seen
+                case events.ObjectSeen(declared):
+                    self.objects[declared.source, declared.key] = declared
+                case events.NamespaceSeen(name):
+                    self.namespaces[name] = fact
+                case events.Capacity(allocatable):
+                    self.capacity = allocatable
+                case _:
+                    raise ContractError(f"{type(fact).__name__} may not stand between Hello and Synced")
+
+    def event(self) -> events.Synchronize:
+        return events.Synchronize(
+            tuple(self.pods.values()), tuple(self.objects.values()), tuple(self.namespaces.values()), self.capacity
+        )
 
 
 def call(frame: pb.SchedulerFrame) -> events.Event:
@@ -185,6 +247,12 @@ def _uid(text: str) -> PodUid:
     if not text:
         raise ContractError("an empty uid")
     return PodUid(text)
+
+
+def _source(message: pb.GangObject | pb.GangObjectGone) -> Source:
+    if message.source not in _SOURCE or not message.namespace or not message.name:
+        raise ContractError(f"gang object {message.uid!r} without a known source, namespace and name")
+    return _SOURCE[message.source]
 
 
 def _cut(reason: str) -> str:

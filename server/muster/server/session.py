@@ -11,7 +11,6 @@ import structlog
 
 from muster.core import events
 from muster.core.decision import Effect
-from muster.core.model import Pod
 from muster.server import codec, metrics
 from muster.server.codec import ContractError
 from muster.server.engine import Engine
@@ -114,10 +113,10 @@ class Session(rpc.SchedulingServicer):
         hello = await _hello(numbered)
         log.info("session_opened", epoch=hello.epoch, schedulers=list(hello.scheduler_names))
         metrics.SESSIONS.inc()
-        pods = await _snapshot(numbered)
+        snapshot = await _snapshot(numbered)
         outbox.put(pb.ServerFrame(welcome=pb.Welcome(contract=CONTRACT, epoch=self._epoch)))
-        self._engine.open(hello.epoch, events.Synchronize(pods), outbox.push)
-        log.info("session_synchronized", epoch=hello.epoch, pods=len(pods))
+        self._engine.open(hello.epoch, snapshot, outbox.push)
+        log.info("session_synchronized", epoch=hello.epoch, pods=len(snapshot.pods), objects=len(snapshot.objects))
         await outbox.flush()
         async for frame in numbered:
             if frame.WhichOneof("body") == "facts":
@@ -161,17 +160,14 @@ async def _hello(frames: AsyncIterator[pb.SchedulerFrame]) -> pb.Hello:
     raise ContractError("the stream ended before Hello")
 
 
-async def _snapshot(frames: AsyncIterator[pb.SchedulerFrame]) -> tuple[Pod, ...]:
-    pods: dict[str, Pod] = {}
+async def _snapshot(frames: AsyncIterator[pb.SchedulerFrame]) -> events.Synchronize:
+    snapshot = codec.Snapshot()
     async for frame in frames:
         match frame.WhichOneof("body"):
             case "synced":
-                return tuple(pods.values())
+                return snapshot.event()
             case "facts":
-                for fact in frame.facts.facts:
-                    if fact.WhichOneof("fact") != "pod":
-                        raise ContractError("only pods may stand between Hello and Synced")
-                    pods[fact.pod.uid] = codec.pod(fact.pod)
+                snapshot.add(frame.facts)
             case body:
                 raise ContractError(f"unexpected frame {body or 'without a body'} before Synced")
     raise ContractError("the stream ended before Synced")

@@ -43,9 +43,8 @@ class Viewer(rpc.ViewServicer):
         await self._require_session(context)
         seen = self._engine.gang(GangKey(f"{request.namespace}/{request.name}"))
         if seen is None:
-            await context.abort(
-                grpc.StatusCode.NOT_FOUND, f"no pod of gang {request.namespace}/{request.name} is known"
-            )
+            text = f"neither a pod nor a PodGroup of gang {request.namespace}/{request.name} is known"
+            await context.abort(grpc.StatusCode.NOT_FOUND, text)
         return codec.gang(seen)
 
     def _picture(self, namespace: str) -> pb.ListGangsResponse:

@@ -12,7 +12,7 @@ why the calls travel on the stream.
   scheduler                                server
   Hello, Facts…, Synced            ──►     builds its state from these alone
                                    ◄──     Welcome, then Directives
-  Facts                            ──►     (a pod came, changed, went; room appeared)
+  Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared)
   PreFilter|PostFilter|Permit …    ──►     one reply for each request whose call_id is not 0
                                    ◄──     …Reply, Directives
 
@@ -77,6 +77,31 @@ STANDING_WAITING: Standing.ValueType  # 1
 STANDING_BINDING: Standing.ValueType  # 2
 """Was allowed; its bind is under way."""
 Global___Standing: _TypeAlias = Standing  # noqa: Y015
+
+class _GangSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _GangSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GangSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    GANG_SOURCE_UNSPECIFIED: _GangSource.ValueType  # 0
+    GANG_SOURCE_SIGS: _GangSource.ValueType  # 1
+    """PodGroup of scheduling.sigs.k8s.io"""
+    GANG_SOURCE_X_K8S: _GangSource.ValueType  # 2
+    """PodGroup of scheduling.x-k8s.io"""
+    GANG_SOURCE_NATIVE: _GangSource.ValueType  # 3
+    """PodGroup of scheduling.k8s.io, which Kubernetes itself defines"""
+
+class GangSource(_GangSource, metaclass=_GangSourceEnumTypeWrapper): ...
+
+GANG_SOURCE_UNSPECIFIED: GangSource.ValueType  # 0
+GANG_SOURCE_SIGS: GangSource.ValueType  # 1
+"""PodGroup of scheduling.sigs.k8s.io"""
+GANG_SOURCE_X_K8S: GangSource.ValueType  # 2
+"""PodGroup of scheduling.x-k8s.io"""
+GANG_SOURCE_NATIVE: GangSource.ValueType  # 3
+"""PodGroup of scheduling.k8s.io, which Kubernetes itself defines"""
+Global___GangSource: _TypeAlias = GangSource  # noqa: Y015
 
 class _Verdict:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -290,24 +315,40 @@ class Fact(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     POD_GONE_FIELD_NUMBER: _builtins.int
     ROOM_FIELD_NUMBER: _builtins.int
+    GANG_OBJECT_FIELD_NUMBER: _builtins.int
+    GANG_OBJECT_GONE_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> Global___Pod: ...
     @_builtins.property
     def pod_gone(self) -> Global___PodGone: ...
     @_builtins.property
     def room(self) -> Global___Room: ...
+    @_builtins.property
+    def gang_object(self) -> Global___GangObject: ...
+    @_builtins.property
+    def gang_object_gone(self) -> Global___GangObjectGone: ...
+    @_builtins.property
+    def namespace(self) -> Global___Namespace: ...
+    @_builtins.property
+    def capacity(self) -> Global___Capacity: ...
     def __init__(
         self,
         *,
         pod: Global___Pod | None = ...,
         pod_gone: Global___PodGone | None = ...,
         room: Global___Room | None = ...,
+        gang_object: Global___GangObject | None = ...,
+        gang_object_gone: Global___GangObjectGone | None = ...,
+        namespace: Global___Namespace | None = ...,
+        capacity: Global___Capacity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact", "pod", b"pod", "pod_gone", b"pod_gone", "room", b"room"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "fact", b"fact", "gang_object", b"gang_object", "gang_object_gone", b"gang_object_gone", "namespace", b"namespace", "pod", b"pod", "pod_gone", b"pod_gone", "room", b"room"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact", "pod", b"pod", "pod_gone", b"pod_gone", "room", b"room"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "fact", b"fact", "gang_object", b"gang_object", "gang_object_gone", b"gang_object_gone", "namespace", b"namespace", "pod", b"pod", "pod_gone", b"pod_gone", "room", b"room"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pod", "pod_gone", "room"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pod", "pod_gone", "room", "gang_object", "gang_object_gone", "namespace", "capacity"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -372,6 +413,7 @@ class Pod(_message.Message):
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     STANDING_FIELD_NUMBER: _builtins.int
     WAITED_MS_FIELD_NUMBER: _builtins.int
+    SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     namespace: _builtins.str
     name: _builtins.str
@@ -389,6 +431,8 @@ class Pod(_message.Message):
     """Where it stands in this scheduler process; only meaningful between Hello and Synced."""
     waited_ms: _builtins.int
     """With STANDING_WAITING: how long ago its Permit was."""
+    scheduling_group: _builtins.str
+    """spec.schedulingGroup.podGroupName: the PodGroup of Kubernetes itself that it belongs to."""
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Only the keys with a gang prefix (tests/contract/marks.json lists the prefixes), verbatim."""
@@ -411,10 +455,11 @@ class Pod(_message.Message):
         nominated_node: _builtins.str = ...,
         standing: Global___Standing.ValueType = ...,
         waited_ms: _builtins.int = ...,
+        scheduling_group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "created_unix_ns", b"created_unix_ns", "deleting", b"deleting", "gated", b"gated", "labels", b"labels", "name", b"name", "namespace", b"namespace", "node_name", b"node_name", "nominated_node", b"nominated_node", "priority", b"priority", "standing", b"standing", "uid", b"uid", "waited_ms", b"waited_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "created_unix_ns", b"created_unix_ns", "deleting", b"deleting", "gated", b"gated", "labels", b"labels", "name", b"name", "namespace", b"namespace", "node_name", b"node_name", "nominated_node", b"nominated_node", "priority", b"priority", "scheduling_group", b"scheduling_group", "standing", b"standing", "uid", b"uid", "waited_ms", b"waited_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -459,6 +504,258 @@ class Room(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Room: _TypeAlias = Room  # noqa: Y015
+
+@_typing.final
+class GangObject(_message.Message):
+    """An object that declares a gang. Sent when it comes and when any of this changes. Numbers are as written: whether they
+    make sense is for the server to say. One with the same source, namespace and name and another uid replaces it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MinResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class AnnotationsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class UnreadableEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    CREATED_UNIX_NS_FIELD_NUMBER: _builtins.int
+    MIN_FIELD_NUMBER: _builtins.int
+    TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    MIN_RESOURCES_FIELD_NUMBER: _builtins.int
+    ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    source: Global___GangSource.ValueType
+    namespace: _builtins.str
+    name: _builtins.str
+    uid: _builtins.str
+    created_unix_ns: _builtins.int
+    min: _builtins.int
+    """spec.minMember, or spec.schedulingPolicy.gang.minCount of GANG_SOURCE_NATIVE; not set if it is not there."""
+    timeout_seconds: _builtins.int
+    """spec.scheduleTimeoutSeconds"""
+    @_builtins.property
+    def min_resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """spec.minResources, in thousandths; what does not fit is the largest number there is."""
+
+    @_builtins.property
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Only the keys with a gang prefix, verbatim."""
+
+    @_builtins.property
+    def unreadable(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Fields above that hold something else than they should, by their path, with what they hold, cut to 256 bytes.
+        A cluster may have definitions of these resources that check less than ours do.
+        """
+
+    def __init__(
+        self,
+        *,
+        source: Global___GangSource.ValueType = ...,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        created_unix_ns: _builtins.int = ...,
+        min: _builtins.int | None = ...,
+        timeout_seconds: _builtins.int | None = ...,
+        min_resources: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        unreadable: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_min", b"_min", "_timeout_seconds", b"_timeout_seconds", "min", b"min", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min", b"_min", "_timeout_seconds", b"_timeout_seconds", "annotations", b"annotations", "created_unix_ns", b"created_unix_ns", "min", b"min", "min_resources", b"min_resources", "name", b"name", "namespace", b"namespace", "source", b"source", "timeout_seconds", b"timeout_seconds", "uid", b"uid", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__min: _TypeAlias = _typing.Literal["min"]  # noqa: Y015
+    _WhichOneofArgType__min: _TypeAlias = _typing.Literal["_min", b"_min"]  # noqa: Y015
+    _WhichOneofReturnType__timeout_seconds: _TypeAlias = _typing.Literal["timeout_seconds"]  # noqa: Y015
+    _WhichOneofArgType__timeout_seconds: _TypeAlias = _typing.Literal["_timeout_seconds", b"_timeout_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min) -> _WhichOneofReturnType__min | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout_seconds) -> _WhichOneofReturnType__timeout_seconds | None: ...
+
+Global___GangObject: _TypeAlias = GangObject  # noqa: Y015
+
+@_typing.final
+class GangObjectGone(_message.Message):
+    """The object was deleted, or its kind is no longer served."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    source: Global___GangSource.ValueType
+    namespace: _builtins.str
+    name: _builtins.str
+    uid: _builtins.str
+    def __init__(
+        self,
+        *,
+        source: Global___GangSource.ValueType = ...,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "namespace", b"namespace", "source", b"source", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangObjectGone: _TypeAlias = GangObjectGone  # noqa: Y015
+
+@_typing.final
+class Namespace(_message.Message):
+    """A namespace with labels of the prefix gang.muster.dev/. Sent when these change; without any it is like all others,
+    and the opening does not mention it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Namespace: _TypeAlias = Namespace  # noqa: Y015
+
+@_typing.final
+class Capacity(_message.Message):
+    """What all nodes together offer to pods, used or not, in thousandths; what does not fit is the largest number there
+    is. Cordoned nodes do not count. Told when it changes, and only while some GangObject has min_resources; it stands
+    before the first of these.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AllocatableEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ALLOCATABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def allocatable(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        allocatable: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Capacity: _TypeAlias = Capacity  # noqa: Y015
 
 @_typing.final
 class PreFilterRequest(_message.Message):

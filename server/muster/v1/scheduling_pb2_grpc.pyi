@@ -12,7 +12,7 @@ why the calls travel on the stream.
   scheduler                                server
   Hello, Facts…, Synced            ──►     builds its state from these alone
                                    ◄──     Welcome, then Directives
-  Facts                            ──►     (a pod came, changed, went; room appeared)
+  Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared)
   PreFilter|PostFilter|Permit …    ──►     one reply for each request whose call_id is not 0
                                    ◄──     …Reply, Directives
 

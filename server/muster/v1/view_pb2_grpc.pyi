@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 What the server knows, for people and scripts: `muster get gangs`, `muster explain gang`. Read only.
 
   code           when
-  NOT_FOUND      GetGang of a gang that no known pod belongs to
+  NOT_FOUND      GetGang of a gang of which neither a pod nor a PodGroup is known
   UNAVAILABLE    no scheduler is in session yet, so nothing is known
 """
 
