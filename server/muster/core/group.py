@@ -250,6 +250,10 @@ class Group:
         member.gang.move(member, Phase.PENDING)
         member.node = ""
         self._stop_clock()
+        if member.commit in self.commits:  # the scheduler is about to report that the others stay too
+            self.failure = reasons.lost_place(member.gang.key, member.pod.name, 0)
+            self._hold([member], self.failure, out)
+            return
         if waited and member.usable:
             why = reasons.lost_place(member.gang.key, member.pod.name, self._would_release(member))
             self.fail(member, why, now, out)
@@ -332,7 +336,7 @@ class Group:
                 gang.freed = False
                 loose = [m for m in gang.members.values() if m.admitted and m.freely and m.phase is Phase.PENDING]
                 if gang.spec and loose:
-                    self._hold(loose, reasons.not_enough_members(gang.key, gang.placed(), gang.spec.min), out)
+                    self._hold(loose, self.obstacle() or reasons.surplus(gang.key, gang.spec.min), out)
 
     def _time_out(self, now: float, out: list[Effect]) -> None:
         bound_by_it = [gang for gang in self.gangs.values() if not self.free(gang)]
