@@ -15,6 +15,7 @@ from bench.stats import MILLIS, Sample, Shape, percentile
 
 STREAM, DRAIN = "stream", "drain"
 _WARM_UP = Shape(4, 5)
+_SETTLE, _MOST_SETTLES, _IDLE = 0.5, 30, 0.05  # seconds, times, share of a core
 _QUIET = "quiet"
 _CALLS = "muster_calls_total"
 _ATTEMPTS = "scheduler_schedule_attempts_total"
@@ -83,6 +84,16 @@ def warm_up(lab: Lab, running: Running) -> None:
     if not found.timeline.complete:
         raise RuntimeError(f"{found.timeline.bound_pods} of {_WARM_UP.pods} pods were placed in the warm-up")
     lab.clear(running.contender.pod_groups)
+    _settle(running)
+
+
+def _settle(running: Running) -> None:
+    """Wait until the contender is idle: what it does only once in its life is not the price of a pod."""
+    for _ in range(_MOST_SETTLES):
+        before = sum(running.cpu().values())
+        time.sleep(_SETTLE)
+        if sum(running.cpu().values()) - before <= _IDLE * _SETTLE:
+            return
 
 
 def measure(lab: Lab, running: Running, shape: Shape, mode: str, repeat: int, timeout: float) -> Sample:
@@ -96,6 +107,7 @@ def measure(lab: Lab, running: Running, shape: Shape, mode: str, repeat: int, ti
     running.check_alive()
     trips, messages, attempts = meter.counters()
     lab.clear(running.contender.pod_groups)
+    _settle(running)
     return _sample(running, shape, mode, repeat, found, cpu, foreign, trips, messages, attempts)
 
 

@@ -24,7 +24,9 @@ _HEAD = (
     "gang p50 ms",
     "p99 ms",
     "calls/gang",
-    *(f"{process} ms/pod" for process in PROCESSES),
+    "CPU ms/pod",
+    "/stock",
+    *PROCESSES,
 )
 _LEFT = 3  # the first columns are words
 # Load by others above this share of the machine makes a sample doubtful.
@@ -32,7 +34,8 @@ DISTURBED = 0.10
 
 
 def table(samples: Sequence[Sample]) -> str:
-    """Medians over the repeats; ratios are of pods per second, above 1 is faster."""
+    """Medians over the repeats. The first ratios are of pods per second, above 1 is faster; the last is of the processor
+    time of all processes, above 1 is dearer. The columns behind it say which process used it."""
     lines = [list(_HEAD), *(_cells(row) for row in rows(samples, PROCESSES))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
     printed = [
@@ -58,6 +61,8 @@ def _cells(row: Row) -> list[str]:
         number(row.gang_p50_ms, 0),
         number(row.gang_p99_ms, 0),
         number(row.round_trips_per_gang, 2),
+        number(row.total_cpu_ms, 2),
+        number(row.cpu_to_stock, 2),
         *(number(row.cpu_ms[process] or math.nan, 2) for process in PROCESSES),
     ]
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -108,6 +108,12 @@ class Sample:
     def cpu_ms_per_pod(self, process: str) -> float:
         return MILLIS * self.cpu_seconds.get(process, 0.0) / max(1, self.bound)
 
+    @property
+    def total_cpu_ms_per_pod(self) -> float:
+        """Of all processes. Where the processor is the bottleneck this decides the speed, and other load on the
+        machine disturbs it far less than it disturbs the clock."""
+        return MILLIS * sum(self.cpu_seconds.values()) / max(1, self.bound)
+
 
 def percentile(values: Iterable[float], share: float) -> float:
     """The nearest rank: a value that was measured, and the largest one when there are few."""
@@ -122,17 +128,21 @@ def middle(values: Iterable[float]) -> float:
     return median(known) if known else math.nan
 
 
-def paired_ratio(ours: Sequence[Sample], theirs: Sequence[Sample]) -> float:
-    """The median over the repeats of ours / theirs in pods per second.
+def paired_ratio(
+    ours: Sequence[Sample],
+    theirs: Sequence[Sample],
+    of: Callable[[Sample], float] = lambda sample: sample.pods_per_second,
+) -> float:
+    """The median over the repeats of ours / theirs, in pods per second if nothing else is said.
 
     Within a repeat, for the two ran one after the other: what else happens on the machine changes from minute to
     minute and disturbs both alike. A run that did not place all its pods has no speed to compare.
     """
     by_repeat = {sample.repeat: sample for sample in theirs if sample.complete and sample.seconds > 0}
     return middle(
-        sample.pods_per_second / by_repeat[sample.repeat].pods_per_second
+        of(sample) / of(by_repeat[sample.repeat])
         for sample in ours
-        if sample.complete and sample.repeat in by_repeat
+        if sample.complete and sample.repeat in by_repeat and of(by_repeat[sample.repeat])
     )
 
 
@@ -150,6 +160,8 @@ class Row:
     to_coscheduling: float
     gang_p50_ms: float
     gang_p99_ms: float
+    total_cpu_ms: float
+    cpu_to_stock: float
     cpu_ms: dict[str, float]
     round_trips_per_gang: float
     unplaced: int  # pods, over all repeats
@@ -179,6 +191,8 @@ def _row(key: tuple[str, str, str], groups: dict[tuple[str, str, str], list[Samp
         paired_ratio(mine, groups.get((shape, mode, "coscheduling"), [])),
         middle(sample.gang_p50_ms for sample in mine),
         middle(sample.gang_p99_ms for sample in mine),
+        middle(sample.total_cpu_ms_per_pod for sample in mine),
+        paired_ratio(mine, groups.get((shape, mode, "stock"), []), lambda sample: sample.total_cpu_ms_per_pod),
         {process: middle(sample.cpu_ms_per_pod(process) for sample in mine) for process in processes},
         middle(trips),
         sum(sample.pods - sample.bound for sample in mine),
