@@ -34,8 +34,8 @@ DISTURBED = 0.10
 
 
 def table(samples: Sequence[Sample]) -> str:
-    """Medians over the repeats. The first ratios are of pods per second, above 1 is faster; the last is of the processor
-    time of all processes, above 1 is dearer. The columns behind it say which process used it."""
+    """Medians over the repeats. The first ratios are of pods per second, above 1 is faster; the last is of the
+    processor time of all processes, above 1 is dearer. The columns behind it say which process used it."""
     lines = [list(_HEAD), *(_cells(row) for row in rows(samples, PROCESSES))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
     printed = [
