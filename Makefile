@@ -49,7 +49,7 @@ lint: $(INSTALLED)
 test-go: $(INSTALLED)
 	@scripts/go-progress "testing Go" test ./plugins/... ./localcluster/...
 
-test-python: build $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc
+test-python: build $(addprefix $(BIN)/,protoc-gen-go protoc-gen-go-grpc muster-scheduler-failing)
 	$(VENV)/pytest
 
 test-kind: $(INSTALLED) ## the cluster stories on another cluster: KUBECONFIG, with Muster and kwok installed
@@ -79,6 +79,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 $(BIN)/muster-scheduler: $(GO_SOURCES)
 	@scripts/go-progress "building muster-scheduler" build -ldflags "$(STAMP)" -o $@ ./plugins/cmd/muster-scheduler
+
+# A scheduler that kills itself where a test says; for the restart stories.
+$(BIN)/muster-scheduler-failing: $(GO_SOURCES)
+	@scripts/go-progress "building muster-scheduler with failpoints" build -tags failpoints -o $@ ./plugins/cmd/muster-scheduler
 
 $(BIN)/muster-controlplane: $(GO_SOURCES)
 	@scripts/go-progress "building the control plane" build -ldflags "$(STAMP)" -o $@ ./localcluster/controlplane

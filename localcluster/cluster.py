@@ -47,12 +47,14 @@ class Cluster:
         *,
         parts: Iterable[str] = components.COMPONENTS,
         extra_args: Mapping[str, Sequence[str]] | None = None,
+        programs: Mapping[str, Sequence[str]] | None = None,
         binaries: Path = BIN,
         progress: Progress = _silent,
     ) -> None:
         self.layout = Layout(Path(dir).absolute())
         self.parts = components.in_order(parts)
         self._extra_args = extra_args or {}
+        self._programs = programs or {}
         self._binaries = binaries
         self._progress = progress
         self._began = time.monotonic()
@@ -161,7 +163,7 @@ class Cluster:
             for old in layout.logs.glob("*.log"):
                 old.unlink()
         components.choose_ports(layout)
-        made = components.children(layout, self._binaries, self.parts, self._extra_args)
+        made = components.children(layout, self._binaries, self.parts, self._extra_args, self._programs)
         write_private(layout.children, json.dumps([vars(child) for child in made], indent=1))
         with layout.log_file("supervisor").open("ab") as log:
             self._daemon = subprocess.Popen(

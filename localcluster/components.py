@@ -36,12 +36,24 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def children(
-    layout: Layout, binaries: Path, names: Iterable[str], extra_args: Mapping[str, Sequence[str]]
+    layout: Layout,
+    binaries: Path,
+    names: Iterable[str],
+    extra_args: Mapping[str, Sequence[str]],
+    programs: Mapping[str, Sequence[str]],
 ) -> list[Child]:
-    """The processes to run. `extra_args` are appended to the arguments of the component of that name."""
+    """The processes to run. `extra_args` are appended to the arguments of the component of that name; `programs`
+    replaces the program of a component, and leaves it its arguments."""
     make = {"controlplane": _controlplane, "kwok": _kwok, "server": _server, "scheduler": _scheduler}
     made = [make[name](layout, binaries) for name in in_order(names)]
-    return [replace(child, argv=[*child.argv, *extra_args.get(child.name, ())]) for child in made]
+    return [replace(child, argv=[*_program(child, programs), *extra_args.get(child.name, ())]) for child in made]
+
+
+def _program(child: Child, programs: Mapping[str, Sequence[str]]) -> list[str]:
+    if child.name not in programs:
+        return child.argv
+    flags = next(index for index, word in enumerate(child.argv) if word.startswith("--"))
+    return [*programs[child.name], *child.argv[flags:]]
 
 
 def _controlplane(layout: Layout, binaries: Path) -> Child:

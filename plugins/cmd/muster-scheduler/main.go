@@ -40,6 +40,9 @@ import (
 
 const component = "muster-scheduler"
 
+// beforeRun is a place for builds with another purpose to change the scheduler; see failpoints.go.
+var beforeRun = func(*scheduler.Scheduler) {}
+
 func main() {
 	os.Exit(cli.Run(newCommand()))
 }
@@ -108,6 +111,7 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 	}
 	factory.Wrap(sched.Profiles)
 	startWithFirstPop(ctx, sched, factory)
+	beforeRun(sched)
 	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()
 	}
