@@ -52,6 +52,9 @@ def bench(
     nodes: Annotated[int | None, typer.Option(min=1, max=20000, help="Default 1000; 200 with --short.")] = None,
     modes: Annotated[str, typer.Option(help="How pods arrive.")] = "stream,drain",
     only: Annotated[str, typer.Option(help="Contenders, separated by commas; all by default.")] = "",
+    patience: Annotated[
+        float | None, typer.Option(help="Seconds to wait for other load to end. Default 30; 3 with --short.")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a run is given up.")] = 180,
     out: Annotated[Path, typer.Option(help="Directory of latest.json and latest.png.")] = REPO / "docs" / "bench",
     dir: Annotated[Path, typer.Option(help="Directory of the cluster while it runs.")] = REPO / ".muster" / "bench",
@@ -72,6 +75,7 @@ def bench(
         dir=dir,
         say=say,
         short=short,
+        patience=(3.0 if short else 30.0) if patience is None else patience,
     )
     SCENARIOS[scenario](options)
 

@@ -11,7 +11,7 @@ from typing import Any
 from bench import build, contenders, plot, proc, report
 from bench.contenders import CONTENDERS, Contender
 from bench.lab import Lab, module_dir, pod_group_crd
-from bench.measure import measure, warm_up
+from bench.measure import DISTURBED, measure_calmly, warm_up
 from bench.stats import Sample, Shape
 from localcluster import ClusterError
 
@@ -30,6 +30,7 @@ class Options:
     dir: Path
     say: Callable[[str], None]
     short: bool = False
+    patience: float = 0.0  # seconds to wait for a calm machine
 
 
 def run(options: Options) -> None:
@@ -90,7 +91,7 @@ def _turn(
         with contenders.run(contender, lab.layout) as running:
             warm_up(lab, running)
             for mode in options.modes:
-                sample = measure(lab, running, shape, mode, repeat, options.timeout)
+                sample = measure_calmly(lab, running, shape, mode, repeat, options.timeout, options.patience)
                 samples.append(sample)
                 options.say(_line(options, sample))
     except (ClusterError, RuntimeError) as error:
@@ -103,7 +104,7 @@ def _turn(
 def _line(options: Options, sample: Sample) -> str:
     trips = "" if sample.round_trips is None else f"  {sample.round_trips / sample.gangs:.2f} calls/gang"
     missing = "" if sample.complete else f"  only {sample.bound} of {sample.pods} placed"
-    others = f"  others used {sample.foreign_cpu:.0%}" if sample.foreign_cpu > report.DISTURBED else ""
+    others = f"  others used {sample.foreign_cpu:.0%}" if sample.foreign_cpu > DISTURBED else ""
     return (
         f"{sample.repeat + 1}/{options.repeats}  {sample.shape:>8} {sample.mode:<6} {sample.contender:<12} "
         f"{sample.pods_per_second:6.0f} pods/s  gang p50 {sample.gang_p50_ms:6.0f} ms  "

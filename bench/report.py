@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contenders import PROCESSES
+from bench.measure import DISTURBED
 from bench.stats import Row, Sample, rows
 
 _HEAD = (
@@ -29,8 +30,6 @@ _HEAD = (
     *PROCESSES,
 )
 _LEFT = 3  # the first columns are words
-# Load by others above this share of the machine makes a sample doubtful.
-DISTURBED = 0.10
 
 
 def table(samples: Sequence[Sample]) -> str:

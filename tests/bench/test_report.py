@@ -46,7 +46,7 @@ def test_remarks_say_what_was_left_out_and_disturbed() -> None:
     )
     assert said[0] == "not run: coscheduling: no Go"
     assert "placed 60 of 100 pods" in said[1]
-    assert said[2].startswith("1 of 2 samples ran while other processes used more than 10%")
+    assert said[2].startswith("1 of 2 samples ran while other processes used more than 15%")
 
 
 def test_json_has_null_for_what_is_not_known(tmp_path: Path) -> None:
