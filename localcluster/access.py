@@ -22,6 +22,8 @@ _TOKEN_LIFE = "8760h"
 def apply_manifests(kubectl: Callable[..., str]) -> None:
     """Apply the part of manifests/ that a cluster needs whose Muster runs outside of it."""
     kubectl("apply", "-k", str(_MANIFESTS / "rbac"))
+    kubectl("apply", "-k", str(_MANIFESTS / "crds"))
+    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
 def write_account_kubeconfig(layout: Layout, kubectl: Callable[..., str], name: str) -> None:

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
@@ -100,6 +101,7 @@ type namedHandle struct {
 }
 
 func (h *namedHandle) ProfileName() string                                    { return h.name }
+func (h *namedHandle) KubeConfig() *rest.Config                               { return &rest.Config{} }
 func (h *namedHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
 
 func TestProfilesShareOneStubAndMustHaveTheSameArgs(t *testing.T) {

@@ -4,11 +4,13 @@ package gang
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -36,7 +38,16 @@ func (s *stub) listen(factory informers.SharedInformerFactory) ([]cache.Informer
 	if err != nil {
 		return nil, err
 	}
-	return []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}, nil
+	lister := factory.Core().V1().Nodes().Lister()
+	s.nodes = func() []*v1.Node {
+		all, _ := lister.List(labels.Everything()) // it reads memory and has no errors
+		return all
+	}
+	namespaces, err := factory.Core().V1().Namespaces().Informer().AddEventHandler(s.namespaceHandler())
+	if err != nil {
+		return nil, err
+	}
+	return []cache.InformerSynced{pods.HasSynced, nodes.HasSynced, namespaces.HasSynced}, nil
 }
 
 func (s *stub) podHandler() cache.ResourceEventHandler {
@@ -148,15 +159,34 @@ func (s *stub) Open(begin func([]*pb.SchedulerFrame)) {
 	slices.SortFunc(members, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(a.sent.GetCreatedUnixNs(), b.sent.GetCreatedUnixNs()), cmp.Compare(a.sent.GetUid(), b.sent.GetUid()))
 	})
-	opening := make([]*pb.SchedulerFrame, 0, len(members)+2)
+	opening := make([]*pb.SchedulerFrame, 0, len(members)+len(s.namespaces)+len(s.objects)+3)
 	opening = append(opening, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Hello{Hello: &pb.Hello{
 		Contract: session.Contract, Epoch: s.epoch, SchedulerNames: sets.List(s.profiles),
 	}}})
+	opening = append(opening, s.declarations()...)
 	for _, m := range members {
 		opening = append(opening, podFact(s.standing(m, now)))
 	}
 	opening = append(opening, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Synced{Synced: &pb.Synced{}}})
 	begin(opening)
+}
+
+// declarations are the facts of an opening that are not about pods, in a fixed order. The caller holds mu.
+func (s *stub) declarations() (facts []*pb.SchedulerFrame) {
+	if s.sizing.sized > 0 {
+		s.sizing.sent = sizeOf(s.nodes())
+		facts = append(facts, capacityFact(s.sizing.sent))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.namespaces)) {
+		facts = append(facts, namespaceFact(name, s.namespaces[name]))
+	}
+	objects := slices.SortedFunc(maps.Values(s.objects), func(a, b *pb.GangObject) int {
+		return cmp.Or(cmp.Compare(a.GetCreatedUnixNs(), b.GetCreatedUnixNs()), cmp.Compare(a.GetUid(), b.GetUid()))
+	})
+	for _, object := range objects {
+		facts = append(facts, objectFact(object))
+	}
+	return facts
 }
 
 // standing adds to the message of a pod where it stands in this process.

@@ -13,11 +13,12 @@ import (
 var (
 	annotationPrefixes = []string{"gang.scheduling.koordinator.sh/", "gang.muster.dev/"}
 	labelPrefixes      = []string{"pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group", "gang.muster.dev/"}
+	namespacePrefixes  = []string{"gang.muster.dev/"}
 )
 
 // marked says whether the pod carries any gang mark. It allocates nothing: it runs for every pod.
 func marked(pod *v1.Pod) bool {
-	return anyMarked(pod.Annotations, annotationPrefixes) || anyMarked(pod.Labels, labelPrefixes)
+	return pod.Spec.SchedulingGroup != nil || anyMarked(pod.Annotations, annotationPrefixes) || anyMarked(pod.Labels, labelPrefixes)
 }
 
 func anyMarked(keys map[string]string, prefixes []string) bool {

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,6 +28,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"muster.dev/muster/plugins/metrics"
+	"muster.dev/muster/plugins/pb"
 	"muster.dev/muster/plugins/session"
 )
 
@@ -64,12 +66,19 @@ type stub struct {
 	profiles sets.Set[string]
 	epoch    string
 	table    *table
-	room     room
+	room     pacer
+	capacity pacer
+	// nodes lists the nodes of the cluster.
+	nodes func() []*v1.Node
 
 	// mu orders what the server is told. It is held for moments only and never across the network.
 	mu      sync.Mutex
 	members map[types.UID]*member
 	waits   map[types.UID]*waiter
+	objects map[objectKey]*pb.GangObject
+	// namespaces are those with gang labels.
+	namespaces map[string]map[string]string
+	sizing     sizing
 	// unbound counts the members that have no node. Written under mu, read without.
 	unbound atomic.Int64
 }
@@ -84,7 +93,12 @@ func newStub(args *MusterArgs, logger klog.Logger, handle fwk.Handle) *stub {
 		table:       newTable(),
 		members:     map[types.UID]*member{},
 		waits:       map[types.UID]*waiter{},
+		objects:     map[objectKey]*pb.GangObject{},
+		namespaces:  map[string]map[string]string{},
+		nodes:       func() []*v1.Node { return nil },
 	}
+	s.room = pacer{interval: roomInterval, call: s.sendRoom}
+	s.capacity = pacer{interval: capacityInterval, call: s.sendCapacity}
 	s.client = session.New(args.sessionConfig(), s)
 	return s
 }
@@ -95,6 +109,7 @@ type Factory struct {
 	args   *MusterArgs
 	stub   *stub
 	synced []cache.InformerSynced
+	feed   *objectFeed
 }
 
 // NewFactory returns the factory of one scheduler process.
@@ -116,7 +131,11 @@ func (f *Factory) New(ctx context.Context, obj runtime.Object, handle fwk.Handle
 		if err != nil {
 			return nil, err
 		}
-		f.args, f.stub, f.synced = args, s, synced
+		feed, err := newObjectFeed(s, handle.KubeConfig())
+		if err != nil {
+			return nil, err
+		}
+		f.args, f.stub, f.synced, f.feed = args, s, synced, feed
 	} else if !reflect.DeepEqual(f.args, args) {
 		return nil, fmt.Errorf("args of plugin %s: profile %q has others than %q; all profiles share one session, so give them the same",
 			Name, handle.ProfileName(), sets.List(f.stub.profiles)[0])
@@ -131,6 +150,8 @@ func (f *Factory) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, f.stub.logger)
 	// Before the informers are read, an opening would not be all there is.
 	if cache.WaitForCacheSync(ctx.Done(), f.synced...) {
+		f.feed.start(ctx)
+		go f.feed.run(ctx)
 		f.stub.client.Run(ctx)
 	}
 }

@@ -3,7 +3,6 @@
 package gang
 
 import (
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,33 +13,15 @@ import (
 // roomInterval is the shortest time between two Room facts.
 const roomInterval = 100 * time.Millisecond
 
-// room turns any number of events into few facts.
-type room struct {
-	mu      sync.Mutex
-	pending bool
-	last    time.Time
-}
-
-// roomAppeared is called for each event after which a pod may fit that did not: the first of a series goes out at once,
-// the others together when the interval is over. Nobody is told while no member wants room.
+// roomAppeared is called for each event after which a pod may fit that did not. Nobody is told while no member wants
+// room.
 func (s *stub) roomAppeared() {
-	if s.unbound.Load() == 0 {
-		return
+	if s.unbound.Load() > 0 {
+		s.room.poke()
 	}
-	s.room.mu.Lock()
-	defer s.room.mu.Unlock()
-	if s.room.pending {
-		return
-	}
-	s.room.pending = true
-	delay := max(0, roomInterval-time.Since(s.room.last))
-	time.AfterFunc(delay, s.sendRoom)
 }
 
 func (s *stub) sendRoom() {
-	s.room.mu.Lock()
-	s.room.pending, s.room.last = false, time.Now()
-	s.room.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unbound.Load() > 0 {
@@ -50,14 +31,24 @@ func (s *stub) sendRoom() {
 
 func (s *stub) nodeHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { s.roomAppeared() },
+		AddFunc: func(any) {
+			s.capacity.poke()
+			s.roomAppeared()
+		},
 		UpdateFunc: func(old, obj any) {
 			before, _ := old.(*v1.Node)
 			after, _ := obj.(*v1.Node)
-			if before != nil && after != nil && mayMakeRoom(before, after) {
+			if before == nil || after == nil {
+				return
+			}
+			if mayChangeSize(before, after) {
+				s.capacity.poke()
+			}
+			if mayMakeRoom(before, after) {
 				s.roomAppeared()
 			}
 		},
+		DeleteFunc: func(any) { s.capacity.poke() },
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // slim is what the server needs of a pod, and no more.
 func slim(pod *v1.Pod) *pb.Pod {
-	return &pb.Pod{
+	message := &pb.Pod{
 		Uid:           string(pod.UID),
 		Namespace:     pod.Namespace,
 		Name:          pod.Name,
@@ -24,6 +24,10 @@ func slim(pod *v1.Pod) *pb.Pod {
 		Deleting:      pod.DeletionTimestamp != nil,
 		NominatedNode: pod.Status.NominatedNodeName,
 	}
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
+		message.SchedulingGroup = *group.PodGroupName
+	}
+	return message
 }
 
 func podFact(pod *pb.Pod) *pb.SchedulerFrame {
