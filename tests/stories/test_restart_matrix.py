@@ -21,19 +21,8 @@ from tests.stories.world import World, new_world
 pytestmark = pytest.mark.cluster
 
 SCHEDULER = [
-    "before-PreFilter",
-    "after-PreFilter",
-    "before-PostFilter",
-    "after-PostFilter",
-    "before-Permit",
-    "after-Permit",
-    "before-wait",
-    "after-wait",
-    "after-quorum",
-    "before-Unreserve",
-    "after-Unreserve",
-    "before-Bind",
-    "after-Bind",
+    *("before-PreFilter", "after-PreFilter", "before-PostFilter", "after-PostFilter", "before-Permit", "after-Permit"),
+    *("before-wait", "after-wait", "after-quorum", "before-Unreserve", "after-Unreserve", "before-Bind", "after-Bind"),
 ]
 SERVER = [
     f"{when}-{event}"

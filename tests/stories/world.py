@@ -54,20 +54,50 @@ class World:
 
     # ---- pods -----------------------------------------------------------------------------------------------
 
-    def gang(self, names: Iterable[str], gang: str, minimum: int | str, *, cpu: str = "1", **settings: str) -> None:
+    def gang(
+        self,
+        names: Iterable[str],
+        gang: str,
+        minimum: int | str,
+        *,
+        cpu: str = "1",
+        priority: str = "",
+        **settings: str,
+    ) -> None:
         """Members of a gang; other settings by their short names, as users write them after the prefix."""
         annotations = {spec.NAME: gang, spec.MIN: str(minimum)}
         for key, value in settings.items():
             prefix = spec.MUSTER if key == "on_timeout" else spec.KOORDINATOR
             annotations[prefix + key.replace("_", "-")] = value
         for name in names:
-            self.pod(name, annotations, cpu=cpu)
+            fields: dict[str, object] = {"priorityClassName": priority} if priority else {}
+            self.pod(name, annotations, cpu=cpu, **fields)
 
-    def pod(self, name: str, annotations: dict[str, str] | None = None, *, cpu: str = "1", **fields: object) -> Pod:
+    def priority(self, name: str, value: int) -> str:
+        """A priority class for this story."""
+        full = f"{self.namespace}-{name}"
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        self.client.create(from_dict({**kind, "metadata": {"name": full}, "value": value}))
+        return full
+
+    def pod(
+        self,
+        name: str,
+        annotations: dict[str, str] | None = None,
+        *,
+        labels: dict[str, str] | None = None,
+        cpu: str = "1",
+        **fields: object,
+    ) -> Pod:
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": self.namespace, "annotations": annotations or {}},
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "annotations": annotations or {},
+                "labels": labels or {},
+            },
             "spec": {
                 "schedulerName": SCHEDULER,
                 "nodeSelector": {STORY: self.namespace},
