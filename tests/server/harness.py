@@ -10,7 +10,8 @@ from typing import Any
 
 import grpc
 
-from muster.core.reasons import Explanation
+from muster.core.model import GangKey
+from muster.core.reasons import Explanation, Why
 from muster.server.engine import Engine
 from muster.server.serve import Server
 from muster.server.settings import Settings, load
@@ -26,12 +27,22 @@ class Notes:
     def __init__(self) -> None:
         self.explained: list[Explanation] = []
         self.marked: list[tuple[str, str, str]] = []
+        self.held: dict[str, Why | None] = {}
+        self.leading = False
 
     def explain(self, explanations: Iterable[Explanation]) -> None:
         self.explained += explanations
 
     def mark(self, pods: Iterable[tuple[str, str, str]]) -> None:
         self.marked += pods
+
+    def gangs(self, held: Iterable[tuple[GangKey, Why | None]], gone: Iterable[GangKey]) -> None:
+        self.held.update(held)
+        for key in gone:
+            self.held.pop(key, None)
+
+    def lead(self, leading: bool) -> None:
+        self.leading = leading
 
 
 class Running:

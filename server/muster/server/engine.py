@@ -16,19 +16,22 @@ import structlog
 from muster.core import Core, Policy, events
 from muster.core.decision import Admit, Allow, Decision, Effect, Hold, Mark, Reject, Verdict
 from muster.core.model import GangKey, PodUid
-from muster.core.reasons import Explanation
+from muster.core.reasons import Explanation, Why
 from muster.core.view import GangView, view
 from muster.server import metrics
+from muster.server.words import Words
 
 EXPLAIN_EVERY = 0.4  # seconds; users are told within one
 log = structlog.get_logger()
 
 
 class Writer(Protocol):
-    """Who writes what users must see. Neither call may block or raise."""
+    """Who writes what users must see. No call may block or raise."""
 
     def explain(self, explanations: Iterable[Explanation]) -> None: ...
     def mark(self, pods: Iterable[tuple[PodUid, str, str]]) -> None: ...
+    def gangs(self, held: Iterable[tuple[GangKey, Why | None]], gone: Iterable[GangKey]) -> None: ...
+    def lead(self, leading: bool) -> None: ...
 
 
 class SteadyClock:
@@ -45,6 +48,7 @@ class Engine:
     def __init__(self, policy: Policy, writer: Writer, clock: Callable[[], float] | None = None) -> None:
         self._core = Core(policy)
         self._writer = writer
+        self._words = Words()
         self._clock = clock or SteadyClock()
         self._timer: asyncio.TimerHandle | None = None
         self._send: Callable[[Iterable[Effect]], None] | None = None
@@ -65,6 +69,7 @@ class Engine:
         """The session ended. What was known stays to be looked at, until the next session replaces it."""
         self._send = None
         self._disarm()
+        self._writer.lead(False)
         metrics.CONNECTED.set(0)
 
     def handle(self, event: events.Event) -> Decision:
@@ -75,6 +80,10 @@ class Engine:
         for effect in decision.effects:
             if isinstance(effect, Mark):
                 self._writer.mark(self._pods(effect.uids))
+        if isinstance(event, events.Synchronize | events.NamespaceSeen | events.Capacity):
+            self._words.touch_all()
+        else:
+            self._words.touch([decision.gang])
         self._arm()
         self.version += 1
         return decision
@@ -109,7 +118,12 @@ class Engine:
             metrics.GANGS.set(len(self._core.gangs))
             metrics.MEMBERS.set(sum(len(gang.members) for gang in self._core.gangs.values()))
             if self._send is not None:
-                self._writer.explain(self._core.explanations())
+                explanations = self._core.explanations()
+                self._writer.explain(explanations)
+                self._words.touch(explanation.gang for explanation in explanations)
+                changes = self._words.changes(self._core)
+                self._writer.gangs(changes.held, changes.gone)
+                self._writer.lead(True)
 
     def gangs(self, namespace: str = "") -> list[GangView]:
         now = self._clock()

@@ -3,7 +3,7 @@
 
 Two rules hold in this package.
 
-1. Only `api.py` and `process.py`, which the child runs, know Kubernetes. What the server's process imports
+1. Only `api.py`, `process.py` and `status/`, which the child runs, know Kubernetes. What the server's process imports
    (`handle.py`, `outbox.py`, `wire.py`) encodes a short line and nothing else.
 2. Events are best effort, marks are not: a mark is repeated until it is written or its pod is gone.
 
@@ -15,6 +15,7 @@ Where to look:
     rules.py      when an event is worth writing
     process.py    the child: reads lines, writes to the API, confirms marks
     api.py        the two requests, and what an answer of the API server means
+    status/       the status of PodGroups, from a watch of its own
 """
 
 from muster.writer.handle import Counts, Writer

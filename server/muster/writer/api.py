@@ -54,7 +54,7 @@ class Api:
     async def tell(self, tell: Tell, at: datetime) -> Answer:
         """Write one event. The same one again, also from another process, is taken as done."""
         if not (_NAME.fullmatch(tell.name) and _NAME.fullmatch(tell.namespace)):
-            return Answer(Outcome.NEVER, "not a name of a pod")
+            return Answer(Outcome.NEVER, "not a name of an object")
         try:
             await self._client.create(event(tell, at, self._instance))
         except (httpx2.HTTPError, OSError, KeyError) as error:
@@ -76,7 +76,7 @@ class Api:
 
 
 def event(tell: Tell, at: datetime, instance: str) -> Event:
-    """The event as `kubectl describe pod` shows it.
+    """The event as `kubectl describe` shows it.
 
     Its name follows from what it says and the ten minutes it falls into, so that a writer that was restarted, or a
     create whose answer was lost, does not say it twice.
@@ -87,7 +87,9 @@ def event(tell: Tell, at: datetime, instance: str) -> Event:
         metadata=ObjectMeta(name=f"{tell.name[:230].rstrip('.-')}.{digest}", namespace=tell.namespace),
         # Without a fraction the API server would not parse it.
         eventTime=at.astimezone(UTC).replace(microsecond=max(1, at.microsecond)),
-        regarding=ObjectReference(apiVersion="v1", kind="Pod", namespace=tell.namespace, name=tell.name, uid=tell.uid),
+        regarding=ObjectReference(
+            apiVersion=tell.api_version, kind=tell.kind, namespace=tell.namespace, name=tell.name, uid=tell.uid
+        ),
         type="Warning" if tell.reason in _WARNINGS else "Normal",
         reason=tell.reason,
         note=cut(tell.sentence),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server's handle on its writer: starts the child process, feeds it, restarts it. Never in a decision's way.
 
-All methods belong to the thread of the event loop. `explain` and `mark` only put into the outbox.
+All methods belong to the thread of the event loop. Those that are told something only put it into the outbox.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import structlog
 
-from muster.core.reasons import Explanation
+from muster.core.model import GangKey
+from muster.core.reasons import Explanation, Why
 from muster.writer.outbox import Outbox
 from muster.writer.wire import MalformedError, Result, decode_result, encode
 
@@ -38,7 +39,7 @@ class Counts:
 
 
 class Writer:
-    """Writes events and marks by a child process. With `enabled=False` it does nothing at all."""
+    """Writes events, marks and status by a child process. With `enabled=False` it does nothing at all."""
 
     def __init__(
         self, kubeconfig: str | Path | None = None, *, enabled: bool = True, command: Sequence[str] | None = None
@@ -78,6 +79,21 @@ class Writer:
         if self._enabled:
             for uid, namespace, name in pods:
                 self._outbox.mark(uid, namespace, name)
+            self._wake.set()
+
+    def gangs(self, held: Iterable[tuple[GangKey, Why | None]], gone: Iterable[GangKey]) -> None:
+        """What holds gangs that have an object, when that changes; and those that have none any more."""
+        if self._enabled:
+            for key, why in held:
+                self._outbox.gang(key, why)
+            for key in gone:
+                self._outbox.gang_gone(key)
+            self._wake.set()
+
+    def lead(self, leading: bool) -> None:
+        """Whether a scheduler is in session; only then is the status of PodGroups ours to write."""
+        if self._enabled:
+            self._outbox.lead(leading)
             self._wake.set()
 
     async def stop(self) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the server still has to send to its writer: bounded, one entry a pod, marks first. Pure: no I/O, no clock."""
 
-from muster.core.reasons import Explanation
-from muster.writer.wire import Clear, Mark, Order, Tell
+from muster.core.model import GangKey
+from muster.core.reasons import Explanation, Why
+from muster.writer.wire import Clear, GangGone, GangHeld, Leading, Mark, Order, Tell
 
 MOST_TOLD = 20_000
 MOST_MARKS = 100_000
@@ -18,6 +19,10 @@ class Outbox:
         self._told: dict[str, Tell | Clear] = {}  # by pod, in the order in which they came up
         self._unsent: dict[str, Mark] = {}
         self._unconfirmed: dict[str, Mark] = {}
+        self._gangs: dict[str, GangHeld] = {}  # all that hold now: a new child must learn them all
+        self._unsent_gangs: dict[str, GangHeld | GangGone] = {}
+        self._leading = False
+        self._sent_leading = False
 
     def explain(self, explanation: Explanation) -> None:
         """The latest word on a pod wins. That nothing holds it is sent too: the child may have something pending."""
@@ -40,11 +45,33 @@ class Outbox:
             return
         self._unconfirmed[uid] = self._unsent[uid] = Mark(uid, namespace, name)
 
+    def gang(self, key: GangKey, why: Why | None) -> None:
+        """What holds a gang that has an object. There are no more of these than the core knows gangs."""
+        held = GangHeld(key, why.reason.value, why.sentence) if why else GangHeld(key, "", "")
+        self._gangs[key] = self._unsent_gangs[key] = held
+
+    def gang_gone(self, key: GangKey) -> None:
+        self._gangs.pop(key, None)
+        self._unsent_gangs[key] = GangGone(key)
+
+    def lead(self, leading: bool) -> None:
+        self._leading = leading
+
     def take(self, limit: int) -> list[Order]:
-        """The next orders, marks first. Marks are remembered until `confirm`."""
+        """The next orders, marks first. Marks are remembered until `confirm`.
+
+        To stop comes before all else; to start comes after what is known of the gangs, so that nothing is written that
+        the next line would take back.
+        """
         orders: list[Order] = []
+        if self._sent_leading and not self._leading:
+            orders.append(self._lead())
         while self._unsent and len(orders) < limit:
             orders.append(self._unsent.pop(next(iter(self._unsent))))
+        while self._unsent_gangs and len(orders) < limit:
+            orders.append(self._unsent_gangs.pop(next(iter(self._unsent_gangs))))
+        if self._leading and not self._sent_leading and len(orders) < limit:
+            orders.append(self._lead())
         while self._told and len(orders) < limit:
             orders.append(self._told.pop(next(iter(self._told))))
         return orders
@@ -54,8 +81,10 @@ class Outbox:
         self._unsent.pop(uid, None)
 
     def resend(self) -> None:
-        """A new child knows nothing: all that is not confirmed is sent again."""
+        """A new child knows nothing: all that is not confirmed, and all that still holds, is sent again."""
         self._unsent = dict(self._unconfirmed)
+        self._unsent_gangs = dict(self._gangs)
+        self._sent_leading = False
 
     @property
     def unconfirmed(self) -> int:
@@ -63,4 +92,9 @@ class Outbox:
 
     def __len__(self) -> int:
         """How many orders `take` would give."""
-        return len(self._unsent) + len(self._told)
+        leading = self._leading is not self._sent_leading
+        return len(self._unsent) + len(self._unsent_gangs) + len(self._told) + leading
+
+    def _lead(self) -> Leading:
+        self._sent_leading = self._leading
+        return Leading(self._leading)

@@ -13,7 +13,19 @@ import structlog
 
 from muster.writer.api import Answer, Outcome
 from muster.writer.rules import Rules
-from muster.writer.wire import Clear, MalformedError, Mark, Order, Result, Tell, decode, encode_result
+from muster.writer.wire import (
+    Clear,
+    GangGone,
+    GangHeld,
+    Leading,
+    MalformedError,
+    Mark,
+    Order,
+    Result,
+    Tell,
+    decode,
+    encode_result,
+)
 
 # Two lanes, so that no flood of events is ever in front of a mark.
 EVENT_LANE, MARK_LANE = 8, 8
@@ -32,12 +44,26 @@ class Target(Protocol):
     async def mark(self, mark: Mark) -> Answer: ...
 
 
-class WriterProcess:
-    """`say` gets the lines for the parent."""
+class Status(Protocol):
+    """Who keeps the status of PodGroups; `status.Keeper` is the one outside of tests."""
 
-    def __init__(self, target: Target, say: Callable[[bytes], None]) -> None:
+    def obey(self, order: GangHeld | GangGone | Leading) -> None: ...
+
+    async def run(self) -> None: ...
+
+
+class WriterProcess:
+    """`say` gets the lines for the parent. `status` is made with where to put events about PodGroups."""
+
+    def __init__(
+        self,
+        target: Target,
+        say: Callable[[bytes], None],
+        status: Callable[[Callable[[Tell], None]], Status] | None = None,
+    ) -> None:
         self._target = target
         self._say = say
+        self._status = status(self._put_event) if status else None
         self._rules = Rules()
         self._wake = asyncio.Event()
         self._event_lane = asyncio.Semaphore(EVENT_LANE)
@@ -49,11 +75,12 @@ class WriterProcess:
     async def run(self, orders: asyncio.StreamReader) -> None:
         """Until the input ends, and then as long as the marks need, within limits."""
         dispatcher = asyncio.create_task(self._dispatch())
+        status = [asyncio.create_task(self._status.run())] if self._status else []
         try:
             await self._read(orders)
             await self._finish(dispatcher)
         finally:
-            left = [dispatcher, *self._events, *self._marks.values()]
+            left = [dispatcher, *status, *self._events, *self._marks.values()]
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
@@ -72,13 +99,19 @@ class WriterProcess:
     def _obey(self, order: Order) -> None:
         match order:
             case Tell():
-                self._rules.tell(order, time.monotonic())
-                self._wake.set()
+                self._put_event(order)
             case Clear(uid):
                 self._rules.clear(uid)
             case Mark(uid):
                 if uid not in self._marks:
                     self._marks[uid] = _spawn(self._mark(order), lambda _: self._marks.pop(uid, None))
+            case GangHeld() | GangGone() | Leading():
+                if self._status:
+                    self._status.obey(order)
+
+    def _put_event(self, tell: Tell) -> None:
+        self._rules.tell(tell, time.monotonic())
+        self._wake.set()
 
     async def _dispatch(self) -> None:
         """Start an event whenever one is due and the lane has room; until then it can still be coalesced."""
@@ -112,7 +145,9 @@ class WriterProcess:
             await asyncio.sleep(_delay(tried, answer))
         self._rules.forget(tell)
         self._say(encode_result(Result.LOST, tell.uid))
-        _log.warning("event_lost", pod=f"{tell.namespace}/{tell.name}", reason=tell.reason, error=answer.detail)
+        _log.warning(
+            "event_lost", kind=tell.kind, name=f"{tell.namespace}/{tell.name}", reason=tell.reason, error=answer.detail
+        )
 
     async def _mark(self, mark: Mark) -> None:
         """One mark: until it is written or its pod is gone. It leaves the lane between its tries."""

@@ -2,6 +2,7 @@
 """The lines between the server and its writer: one JSON object a line, both ways. Plain data and its encoding.
 
 To the child:   {"tell": {…}}  {"clear": uid}  {"mark": {…}}
+                {"gang": {…}}  {"gang_gone": key}  {"leading": true}
 From the child: {"marked": uid}  {"gone": uid}  {"lost": uid}
 """
 
@@ -15,13 +16,15 @@ NOTE_BYTES = 1024  # what the API server takes as an event's note, counted in by
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Tell a pod's owner why it is held."""
+    """Tell the owner of a pod why it is held. The child tells owners of PodGroups by it too."""
 
     uid: str
     namespace: str
     name: str
     reason: str
     sentence: str
+    api_version: str = "v1"
+    kind: str = "Pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,30 @@ class Mark:
     name: str
 
 
-Order = Tell | Clear | Mark
+@dataclass(frozen=True, slots=True)
+class GangHeld:
+    """What holds a gang that has an object; an empty reason: nothing does."""
+
+    gang: str
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class GangGone:
+    """There is no object of this gang any more."""
+
+    gang: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """Whether our scheduler is in session: only then is it up to us to write what becomes of PodGroups."""
+
+    leading: bool
+
+
+Order = Tell | Clear | Mark | GangHeld | GangGone | Leading
 
 
 class Result(Enum):
@@ -79,6 +105,13 @@ def encode(order: Order) -> bytes:
         case Mark(uid, namespace, name):
             body = {"uid": uid, "namespace": namespace, "name": name}
             return orjson.dumps({"mark": body}, option=orjson.OPT_APPEND_NEWLINE)
+        case GangHeld(gang, reason, sentence):
+            body = {"gang": gang, "reason": reason, "sentence": cut(sentence)}
+            return orjson.dumps({"gang": body}, option=orjson.OPT_APPEND_NEWLINE)
+        case GangGone(gang):
+            return orjson.dumps({"gang_gone": gang}, option=orjson.OPT_APPEND_NEWLINE)
+        case Leading(leading):
+            return orjson.dumps({"leading": leading}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def decode(line: bytes) -> Order:
@@ -91,6 +124,12 @@ def decode(line: bytes) -> Order:
                 return Clear(**_strings({"uid": body}))
             case "mark":
                 return Mark(**_strings(body))
+            case "gang":
+                return GangHeld(**_strings(body))
+            case "gang_gone":
+                return GangGone(**_strings({"gang": body}))
+            case "leading" if isinstance(body, bool):
+                return Leading(body)
     except TypeError as error:
         raise MalformedError(str(error)) from error
     raise MalformedError(f"unknown order {key!r}")
