@@ -5,6 +5,7 @@ package gang
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +25,8 @@ import (
 const (
 	// How often it is asked whether a kind is served that was not: so long a new definition goes unnoticed.
 	lookInterval = 2 * time.Second
-	// A kind that is watched is asked for only every so many times, and dropped when it was missing so often in a row: its
-	// objects are deleted before it is, and tell so themselves.
+	// A kind that is watched is asked for only every so many times, or when there is doubt, and dropped when it was missing
+	// so often in a row: an API server that just starts may not know all it serves.
 	lookRarely, missesToDrop = 10, 3
 	// How long the first session waits for the objects. What forbids them must not keep gangs without objects waiting.
 	objectPatience = 10 * time.Second
@@ -45,7 +46,9 @@ type objectFeed struct {
 type objectWatch struct {
 	stop   context.CancelFunc
 	synced cache.InformerSynced
-	misses int
+	// doubtful is set when the API server said that it does not have the resource, and misses counts since when.
+	doubtful atomic.Bool
+	misses   int
 }
 
 func newObjectFeed(s *stub, config *rest.Config) (*objectFeed, error) {
@@ -109,7 +112,7 @@ func (f *objectFeed) look(ctx context.Context, all bool) {
 	logger := klog.FromContext(ctx)
 	for _, from := range sources {
 		watch := f.watches[from.kind]
-		if watch != nil && watch.misses == 0 && !all {
+		if watch != nil && !watch.doubtful.Load() && watch.misses == 0 && !all {
 			continue
 		}
 		served, err := f.served(from)
@@ -125,6 +128,7 @@ func (f *objectFeed) look(ctx context.Context, all bool) {
 			delete(f.logged, from.kind)
 		case served:
 			watch.misses = 0
+			watch.doubtful.Store(false)
 		case watch != nil:
 			if watch.misses++; watch.misses == missesToDrop {
 				logger.Info("PodGroups are no longer served", "resource", from.resource)
@@ -139,12 +143,21 @@ func (f *objectFeed) look(ctx context.Context, all bool) {
 func (f *objectFeed) watch(ctx context.Context, from source) *objectWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.client, from.resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	// Neither fails before the informer has started.
+	w := &objectWatch{stop: cancel}
+	// None of these fails before the informer has started.
 	utilruntime.Must(informer.SetTransform(withoutBulk))
+	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if apierrors.IsNotFound(err) {
+			w.doubtful.Store(true)
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	}))
 	registration, err := informer.AddEventHandler(f.stub.objectHandler(from))
 	utilruntime.Must(err)
+	w.synced = registration.HasSynced
 	go informer.RunWithContext(ctx)
-	return &objectWatch{stop: cancel, synced: registration.HasSynced}
+	return w
 }
 
 // withoutBulk drops what nobody reads, before it is kept.

@@ -18,6 +18,8 @@ from localcluster import Cluster
 from tests.stories.world import World, new_world
 
 ELSEWHERE = "MUSTER_TEST_KUBECONFIG"
+# The PodGroups of Kubernetes itself are a beta that is off by default.
+NATIVE_PODGROUPS = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true")
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +29,7 @@ def cluster() -> Iterator[Cluster]:
         pytest.skip(f"kills processes of the local cluster, and {ELSEWHERE} names another one")
     # Not pytest's own directory: the path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="muster-") as directory:
-        cluster = Cluster(directory, progress=print)
+        cluster = Cluster(directory, progress=print, extra_args={"controlplane": NATIVE_PODGROUPS})
         cluster.start(nodes=0)
         yield cluster
         cluster.stop()
