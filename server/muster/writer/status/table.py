@@ -76,6 +76,7 @@ def status(group: PodGroup, members: Collection[Member], held: Held | None, now:
     started = group.status.get("scheduleStartTime") or (None if reached == "Pending" else now)
     wanted: dict[str, Any] = {
         "phase": reached,
+        "members": counts.members,
         "scheduled": counts.scheduled,
         "running": counts.running,
         "succeeded": counts.succeeded,
