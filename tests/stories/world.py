@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from lightkube import ApiError, Client
 from lightkube.codecs import from_dict
@@ -70,8 +71,7 @@ class World:
             prefix = spec.MUSTER if key == "on_timeout" else spec.KOORDINATOR
             annotations[prefix + key.replace("_", "-")] = value
         for name in names:
-            fields: dict[str, object] = {"priorityClassName": priority} if priority else {}
-            self.pod(name, annotations, cpu=cpu, **fields)
+            self.pod(name, annotations, cpu=cpu, priorityClassName=priority or None)
 
     def priority(self, name: str, value: int) -> str:
         """A priority class for this story."""
