@@ -40,6 +40,10 @@ class PodGroups:
         patch = {"spec": fields}
         self.world.client.patch(self._resource, name, patch, namespace=self.world.namespace, patch_type=PatchType.MERGE)
 
+    def get(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.world.client.get(self._resource, name, namespace=self.world.namespace).to_dict()
+        return found
+
     def delete(self, name: str) -> None:
         self.world.client.delete(self._resource, name, namespace=self.world.namespace)
 
