@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from bench import contenders, report
 from bench.contenders import CONTENDERS, Running
 from bench.driver import Plan, drive
 from bench.gangs import Options, build_field, facts
-from bench.lab import NAMESPACE, Lab
-from bench.measure import STREAM, measure, plan_of, warm_up
-from bench.stats import Sample, Shape, middle
+from bench.lab import Lab
+from bench.measure import STREAM, measure, plan_of, wait_for_calm, warm_up
+from bench.stats import Sample, Shape, paired_ratio
 
 STUCK = Shape(200, 20)
 SHORT_STUCK = Shape(20, 20)
@@ -36,6 +36,7 @@ def run(options: Options) -> None:
                 for crowded in (False, True):
                     with contenders.run(contender, lab.layout) as running:
                         warm_up(lab, running)
+                        wait_for_calm(options.patience)
                         if crowded:
                             _crowd(options, lab, running, stuck)
                         sample = measure(lab, running, shape, STREAM, repeat, options.timeout)
@@ -59,30 +60,30 @@ def _line(sample: Sample) -> str:
     )
 
 
-def ratios(samples: list[Sample], shape: str) -> tuple[float, float]:
-    """Crowded to alone, within each repeat: pods per second, and the median time of a gang."""
-    alone = {sample.repeat: sample for sample in samples if sample.shape == shape and sample.note == ALONE}
-    pairs = [
-        (sample, alone[sample.repeat])
-        for sample in samples
-        if sample.shape == shape and sample.note == CROWDED and sample.complete and sample.repeat in alone
-    ]
-    if not pairs:
-        return math.nan, math.nan
-    speed = middle(crowded.pods_per_second / other.pods_per_second for crowded, other in pairs)
-    return speed, middle(crowded.gang_p50_ms / max(1.0, other.gang_p50_ms) for crowded, other in pairs)
+def ratios(samples: Sequence[Sample], shape: str) -> dict[str, float]:
+    """Crowded to alone, the median over the repeats."""
+    alone = [sample for sample in samples if sample.shape == shape and sample.note == ALONE]
+    crowded = [sample for sample in samples if sample.shape == shape and sample.note == CROWDED]
+    return {
+        "pods_per_second": paired_ratio(crowded, alone),
+        "gang_p50": paired_ratio(crowded, alone, lambda sample: sample.gang_p50_ms),
+        "cpu": paired_ratio(crowded, alone, lambda sample: sample.total_cpu_ms_per_pod),
+    }
 
 
-def _publish(options: Options, samples: list[Sample], stuck: Shape) -> None:
+def _publish(options: Options, samples: Sequence[Sample], stuck: Shape) -> None:
     found = {str(shape): ratios(samples, str(shape)) for shape in options.shapes}
-    for shape, (speed, wait) in found.items():
+    for shape, ratio in found.items():
         options.say(
-            f"{shape} beside {stuck} stuck pods: {report.number(speed, 2)} of the speed, "
-            f"{report.number(wait, 2)} times the median wait of a gang"
+            f"{shape} beside {stuck} stuck pods: {report.number(ratio['pods_per_second'], 2)} of the speed, "
+            f"{report.number(ratio['gang_p50'], 2)} times the median wait of a gang, "
+            f"{report.number(ratio['cpu'], 2)} times the processor time"
         )
+    for remark in report.remarks(samples, {}):
+        options.say(remark)
     content = {
-        "facts": facts(options) | {"namespace": NAMESPACE, "stuck": str(stuck)},
-        "ratios": {shape: {"pods_per_second": speed, "gang_p50": wait} for shape, (speed, wait) in found.items()},
+        "facts": facts(options) | {"stuck": str(stuck)},
+        "ratios": found,
         "samples": [asdict(sample) for sample in samples],
     }
     report.save(options.out / "unschedulable.json", content)

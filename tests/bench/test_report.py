@@ -5,11 +5,14 @@ import json
 import math
 from pathlib import Path
 
+from pytest import approx
+
 from bench.contenders import CONTENDERS
 from bench.gangs import turns
 from bench.report import document, remarks, save, table
 from bench.scrape import by_label, parse, total
 from bench.stats import Shape
+from bench.unschedulable import ALONE, CROWDED, ratios
 from tests.bench.test_stats import sample
 
 METRICS = """
@@ -69,3 +72,12 @@ def test_contenders_take_turns_and_another_begins_in_each_repeat() -> None:
         (1, "muster"),
         (1, "stock"),
     ]
+
+
+def test_stuck_gangs_are_compared_with_none() -> None:
+    samples = [
+        sample("muster", 0, 100, note=ALONE),
+        sample("muster", 0, 80, note=CROWDED, gang_p50_ms=10.0, cpu_seconds={"scheduler": 0.3}),
+    ]
+    found = ratios(samples, "10x10")
+    assert found == {"pods_per_second": approx(0.8), "gang_p50": approx(2.0), "cpu": approx(1.5)}
