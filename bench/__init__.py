@@ -6,7 +6,7 @@
 What is compared, on one control plane, with the same nodes and pods:
 
     stock          kube-scheduler of the release Muster is built from; its pods are in no gang
-    coscheduling   kube-scheduler with the plugin of sigs.k8s.io/scheduler-plugins, of the release that supports
+    coscheduling   kube-scheduler with the plugin of sigs.k8s.io/scheduler-plugins, of the older release it supports
     muster         muster-scheduler and muster-server; gangs by annotations
     muster-plain   the same two processes; pods in no gang, which must cost no call
 
@@ -17,6 +17,9 @@ How it is kept fair:
   standing with the API server, the same client limits, and default settings for the rest.
 - Contenders take turns within a repeat, in an order that rotates from repeat to repeat. Ratios are taken within a
   repeat and the median over the repeats is shown: other load on the machine then disturbs both sides alike.
+- A sample waits for a calm machine, and is taken once more if others used much of it (--patience). What share they used
+  is kept with each sample, and the processor time per pod stands in the table beside the speed, because it is disturbed
+  far less. Do not trust a single repeat on a machine that does other work.
 - There are no kubelets: they, or something that plays them, would write a status for every bound pod and a lease for
   every node, and on a small machine that would be most of what is measured. Nodes therefore carry the taint
   "unreachable", and all pods tolerate it.

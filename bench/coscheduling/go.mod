@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A module of its own because the plugin supports an older Kubernetes release than Muster. The replacements are those of
-// scheduler-plugins: k8s.io/kubernetes cannot be a dependency without them.
+// scheduler-plugins, without which k8s.io/kubernetes cannot be a dependency, but of a later patch release: of the modules
+// that belong to the one it names, some cannot be downloaded from the public proxy.
 module muster.dev/muster/bench/coscheduling
 
 go 1.26.0

@@ -34,7 +34,7 @@ func (p *plan) pod(i int) *v1.Pod {
 					v1.ResourceMemory: resource.MustParse("100Mi"),
 				}},
 			}},
-			// The nodes have no kubelet and therefore carry a taint; see bench/nodes.py.
+			// The nodes have no kubelet and therefore carry a taint; see bench/lab.py.
 			Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists}},
 		},
 	}

@@ -63,8 +63,7 @@ func (w *watcher) run(ctx context.Context, start time.Time) {
 		if err := w.open(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "driver:", err)
 			time.Sleep(100 * time.Millisecond)
-			closed := watch.NewEmptyWatch()
-			w.stream = closed
+			w.stream = watch.NewEmptyWatch()
 		}
 	}
 }
