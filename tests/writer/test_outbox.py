@@ -4,7 +4,7 @@
 from muster.core.model import GangKey, PodUid
 from muster.core.reasons import Explanation, Reason, Why
 from muster.writer.outbox import Outbox
-from muster.writer.wire import Clear, Mark, Tell
+from muster.writer.wire import Clear, GangGone, GangHeld, Leading, Mark, Tell
 
 
 def explanation(uid: str, sentence: str | None) -> Explanation:
@@ -84,3 +84,33 @@ def test_marks_past_the_bound_are_counted() -> None:
     outbox.mark("2", "a", "pod-2")
     assert len(outbox) == 1
     assert outbox.dropped == 1
+
+
+def test_a_new_child_learns_all_gangs_again_and_only_then_that_it_leads() -> None:
+    outbox = Outbox()
+    outbox.lead(True)
+    outbox.gang(GangKey("a/train"), Why(Reason.NO_ROOM, "no node"))
+    outbox.gang(GangKey("a/late"), None)
+    outbox.gang(GangKey("a/gone"), None)
+    first = [GangHeld("a/train", "NoRoom", "no node"), GangHeld("a/late", "", ""), GangHeld("a/gone", "", "")]
+    assert outbox.take(10) == [*first, Leading(True)]
+    outbox.gang_gone(GangKey("a/gone"))
+    assert outbox.take(10) == [GangGone("a/gone")]
+    assert len(outbox) == 0
+
+    outbox.resend()
+
+    assert outbox.take(2) == first[:2]
+    assert outbox.take(10) == [Leading(True)]
+
+
+def test_to_stop_leading_comes_before_all_else() -> None:
+    outbox = Outbox()
+    outbox.lead(True)
+    assert outbox.take(10) == [Leading(True)]
+    outbox.mark("1", "a", "pod-1")
+    outbox.lead(False)
+    assert outbox.take(10) == [Leading(False), Mark("1", "a", "pod-1")]
+    outbox.lead(True)
+    outbox.lead(False)  # nobody has heard of the one in between
+    assert outbox.take(10) == []

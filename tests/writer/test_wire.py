@@ -10,6 +10,9 @@ from muster.writer.api import WARNINGS, event
 from muster.writer.wire import (
     NOTE_BYTES,
     Clear,
+    GangGone,
+    GangHeld,
+    Leading,
     MalformedError,
     Mark,
     Order,
@@ -26,7 +29,19 @@ TELL = Tell("u-1", "a", "train-0", "NoRoom", "no node for member train-0")
 AT = datetime(2031, 5, 6, 7, 8, 9, 0, UTC)
 
 
-@pytest.mark.parametrize("order", [TELL, Clear("u-1"), Mark("u-1", "a", "train-0")])
+@pytest.mark.parametrize(
+    "order",
+    [
+        TELL,
+        Clear("u-1"),
+        Mark("u-1", "a", "train-0"),
+        GangHeld("a/train", "NoRoom", "no node"),
+        GangHeld("a/train", "", ""),
+        GangGone("a/train"),
+        Leading(True),
+        Leading(False),
+    ],
+)
 def test_an_order_survives_the_wire(order: Order) -> None:
     line = encode(order)
     assert line.endswith(b"\n") and line.count(b"\n") == 1
@@ -40,7 +55,17 @@ def test_a_result_survives_the_wire(result: Result) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"[]", b"{}", b'{"mark":{"uid":"1"}}', b'{"mark":{"uid":1}}', b'{"clear":3}', b'{"jump":"1"}', b"\xff"],
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"mark":{"uid":"1"}}',
+        b'{"mark":{"uid":1}}',
+        b'{"clear":3}',
+        b'{"jump":"1"}',
+        b'{"leading":"yes"}',
+        b"\xff",
+    ],
 )
 def test_a_line_that_is_none_of_ours_is_malformed(line: bytes) -> None:
     with pytest.raises(MalformedError):
@@ -62,6 +87,14 @@ def test_an_event_speaks_of_exactly_one_pod() -> None:
     assert (made.regarding.kind, made.regarding.uid, made.regarding.name) == ("Pod", "u-1", "train-0")
     assert (made.reason, made.note, made.type) == ("NoRoom", "no node for member train-0", "Warning")
     assert (made.metadata.namespace, made.reportingController) == ("a", "muster-server")
+
+
+def test_an_event_about_a_podgroup_says_of_which_kind() -> None:
+    made = event(
+        Tell("u-1", "a", "train", "NoRoom", "no node", "scheduling.x-k8s.io/v1alpha1", "PodGroup"), AT, "host-1"
+    )
+    assert made.regarding is not None
+    assert (made.regarding.apiVersion, made.regarding.kind) == ("scheduling.x-k8s.io/v1alpha1", "PodGroup")
 
 
 def test_an_events_time_always_has_a_fraction_because_the_server_wants_one() -> None:

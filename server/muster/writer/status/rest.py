@@ -56,12 +56,14 @@ _read_status = msgspec.json.Decoder(_Status).decode
 
 
 class Rest:
-    def __init__(self, kubeconfig: str, manager: str) -> None:
+    def __init__(self, kubeconfig: str, manager: str, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         config = KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_service_account()
         chosen = config.get()
         if chosen is None:
             raise ValueError("the kubeconfig has no current context")
-        self._http = AsyncClient(chosen, ConnectionParams(timeout=httpx2.Timeout(10.0)))
+        # The type of the parameter is that of the other, blocking client.
+        reach = ConnectionParams(httpx2.Timeout(10.0), transport=transport)  # type: ignore[arg-type]
+        self._http = AsyncClient(chosen, reach)
         self._manager = manager
 
     async def close(self) -> None:
