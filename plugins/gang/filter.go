@@ -25,7 +25,7 @@ func (r refused) Clone() fwk.StateData { return r }
 
 // PreFilter lets a member pass once for each Admit, and asks the server after that.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !marked(pod) {
+	if !marked(pod) || rehearsed(state) {
 		return nil, nil
 	}
 	leave, reason := p.stub.table.preFilter(pod.UID)
@@ -87,7 +87,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.reasonOf(err, metrics.PostFilter))
 	}
-	if reply.GetPostFilter().GetMayPreempt() {
+	if answer := reply.GetPostFilter(); answer.GetMayPreempt() && s.wholeWith(ctx, pod, answer.GetWholeWith()) {
 		metrics.Calls.WithLabelValues(metrics.PostFilter, metrics.Pass).Inc()
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}

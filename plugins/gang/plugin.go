@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"muster.dev/muster/plugins/metrics"
 	"muster.dev/muster/plugins/pb"
@@ -64,10 +65,12 @@ type stub struct {
 	handle fwk.Handle
 	// profiles are the scheduler names whose pods are ours; complete before the informers start.
 	profiles sets.Set[string]
-	epoch    string
-	table    *table
-	room     pacer
-	capacity pacer
+	// frameworks are the profiles by scheduler name; complete before scheduling starts.
+	frameworks map[string]framework.Framework
+	epoch      string
+	table      *table
+	room       pacer
+	capacity   pacer
 	// nodes lists the nodes of the cluster.
 	nodes func() []*v1.Node
 
@@ -89,6 +92,7 @@ func newStub(args *MusterArgs, logger klog.Logger, handle fwk.Handle) *stub {
 		logger:      logger,
 		handle:      handle,
 		profiles:    sets.New[string](),
+		frameworks:  map[string]framework.Framework{},
 		epoch:       string(uuid.NewUUID()),
 		table:       newTable(),
 		members:     map[types.UID]*member{},

@@ -39,6 +39,7 @@ func (w *profileWrapper) AddWaitingPod(pod *v1.Pod, waits map[string]time.Durati
 // Wrap puts the wrapper around every profile. It must run before scheduling starts.
 func (f *Factory) Wrap(profiles profile.Map) {
 	for name, inner := range profiles {
+		f.stub.frameworks[name] = inner
 		profiles[name] = &profileWrapper{Framework: inner, stub: f.stub}
 	}
 }

@@ -1606,8 +1606,11 @@ type PostFilterReply struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	CallId uint64                 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// True: evicting others for this pod makes sense now, so the plugins behind ours may.
-	MayPreempt    bool   `protobuf:"varint,2,opt,name=may_preempt,json=mayPreempt,proto3" json:"may_preempt,omitempty"`
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	MayPreempt bool   `protobuf:"varint,2,opt,name=may_preempt,json=mayPreempt,proto3" json:"may_preempt,omitempty"`
+	Reason     string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// With may_preempt: only if this pod and all of these would find a node, were every pod of lower priority gone. The
+	// scheduler rehearses that with its own filters; nobody is evicted for a gang that still could not be whole.
+	WholeWith     []string `protobuf:"bytes,4,rep,name=whole_with,json=wholeWith,proto3" json:"whole_with,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1661,6 +1664,13 @@ func (x *PostFilterReply) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *PostFilterReply) GetWholeWith() []string {
+	if x != nil {
+		return x.WholeWith
+	}
+	return nil
 }
 
 type PermitRequest struct {
@@ -2552,12 +2562,14 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"\x11PostFilterRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"c\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x82\x01\n" +
 	"\x0fPostFilterReply\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x1f\n" +
 	"\vmay_preempt\x18\x02 \x01(\bR\n" +
 	"mayPreempt\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"W\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"whole_with\x18\x04 \x03(\tR\twholeWith\"W\n" +
 	"\rPermitRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1b\n" +

@@ -33,6 +33,21 @@ def test_the_last_member_may_evict_and_then_runs_with_its_gang(world: World) -> 
     assert "low" not in world.pods()
 
 
+def test_a_gang_evicts_as_many_as_it_takes_to_be_whole(world: World) -> None:
+    high = world.priority("high", 1000)
+    world.node("a", cpu=2)
+    world.node("b", cpu=2)
+    low = [f"low-{index}" for index in range(4)]
+    for name in low:
+        world.pod(name)
+    world.wait_bound(low)
+
+    world.gang(["p0", "p1", "p2"], "train", 3, priority=high)
+
+    world.wait_bound(["p0", "p1", "p2"])
+    assert len(set(low) & set(world.pods())) == 1
+
+
 def test_a_waiting_gang_whose_place_is_taken_starts_none_and_runs_later(world: World) -> None:
     high = world.priority("high", 1000)
     world.node("a", cpu=2)

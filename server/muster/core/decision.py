@@ -68,6 +68,8 @@ class Decision:
     effects: tuple[Effect, ...] = ()
     # Part of a PASS at Permit: the commit whose success this pod's own depends on; 0 if there is none.
     allow: Allow | None = None
+    # Part of a PASS at PostFilter: the members that must find a node too, or an eviction would be in vain.
+    whole_with: tuple[PodUid, ...] = ()
 
 
 class InvariantError(Exception):

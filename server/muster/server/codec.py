@@ -159,6 +159,7 @@ def reply(frame: pb.SchedulerFrame, decision: Decision) -> pb.ServerFrame | None
                     call_id=frame.post_filter.call_id,
                     may_preempt=decision.verdict is Verdict.PASS,
                     reason=_cut(decision.reason),
+                    whole_with=decision.whole_with,
                 )
             )
         case "permit" if frame.permit.call_id:

@@ -839,20 +839,28 @@ class PostFilterReply(_message.Message):
     CALL_ID_FIELD_NUMBER: _builtins.int
     MAY_PREEMPT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    WHOLE_WITH_FIELD_NUMBER: _builtins.int
     call_id: _builtins.int
     may_preempt: _builtins.bool
     """True: evicting others for this pod makes sense now, so the plugins behind ours may."""
     reason: _builtins.str
+    @_builtins.property
+    def whole_with(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With may_preempt: only if this pod and all of these would find a node, were every pod of lower priority gone. The
+        scheduler rehearses that with its own filters; nobody is evicted for a gang that still could not be whole.
+        """
+
     def __init__(
         self,
         *,
         call_id: _builtins.int = ...,
         may_preempt: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        whole_with: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "may_preempt", b"may_preempt", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "may_preempt", b"may_preempt", "reason", b"reason", "whole_with", b"whole_with"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
