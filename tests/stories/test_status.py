@@ -10,6 +10,7 @@ from lightkube import Client
 from lightkube.resources.core_v1 import Pod
 
 from localcluster import Cluster
+from localcluster.layout import REPO
 from muster.core.model import Source
 from tests.stories.podgroups import PodGroups
 from tests.stories.world import World, new_world
@@ -200,6 +201,25 @@ def test_whose_pods_they_are(world: World, groups: PodGroups) -> None:
 def test_a_wrong_minimum_is_told_on_the_podgroup(world: World, groups: PodGroups) -> None:
     groups.create("train", 2, settings={"mode": "Nope"})
     wait_condition(groups, "False", "InvalidGang", "Strict or NonStrict")
+
+
+def test_a_definition_without_a_status_of_its_own(world: World, cluster: Cluster) -> None:
+    """As Koordinator ships it: one more right is needed, and then it works the same."""
+    right = str(REPO / "manifests" / "rbac" / "optional" / "podgroups-without-status.yaml")
+    drop = '[{"op": "remove", "path": "/spec/versions/0/subresources"}]'
+    definition = ("crd", "podgroups.scheduling.x-k8s.io", "--type=json", "-p")
+    groups = PodGroups(world, Source.X_K8S)
+    cluster.kubectl("apply", "-f", right)
+    cluster.kubectl("patch", *definition, drop)
+    try:
+        groups.create("train", 2)
+        groups.pods(["p0"], "train")
+        wait_status(groups, phase="Pending", members=1)
+        wait_condition(groups, "False", "NotEnoughMembers", "waiting for 1 more of 2 members")
+    finally:
+        restore = '[{"op": "add", "path": "/spec/versions/0/subresources", "value": {"status": {}}}]'
+        cluster.kubectl("patch", *definition, restore)
+        cluster.kubectl("delete", "-f", right)
 
 
 def _phase(world: World, name: str) -> str:
