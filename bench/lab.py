@@ -103,7 +103,10 @@ class Lab:
 
     def allow_pod_groups(self, crd: Mapping[str, Any]) -> None:
         """Make the API of coscheduling known and let the schedulers' account use it."""
-        self._request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        known = {each["metadata"]["name"] for each in self._request("GET", definitions)["items"]}
+        if crd["metadata"]["name"] not in known:  # Muster reads the same PodGroups and brings their definition along
+            self._request("POST", definitions, crd)
         rbac = "/apis/rbac.authorization.k8s.io/v1"
         rule = {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["*"], "verbs": ["*"]}
         role = {"metadata": {"name": "bench-coscheduling"}, "rules": [rule]}
