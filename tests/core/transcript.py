@@ -161,7 +161,7 @@ def _event(word: str, words: list[str]) -> events.Event:
 
 
 def _value(key: str, value: str) -> str | int:
-    if key == "priority":
+    if key in ("priority", "created"):
         return int(value)
     if key in ("gated", "deleting"):
         return value == "yes"
@@ -172,6 +172,8 @@ def _shown(decision: Decision) -> list[str]:
     lines = []
     if decision.verdict is not Verdict.NONE:
         allow = f"  {_effect(decision.allow)}" if decision.allow else ""
+        if decision.whole_with:
+            allow += f"  with({' '.join(decision.whole_with)})"
         reason = f'  "{decision.reason}"' if decision.reason else ""
         lines.append(decision.verdict.value.upper() + reason + allow)
     return lines + [_effect(effect) for effect in decision.effects]

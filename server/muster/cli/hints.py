@@ -38,6 +38,10 @@ HINTS: dict[Reason, str] = {
         "Nothing has to be done: the gang is tried again. If it happens over and over, see whether pods of higher"
         " priority take the places, or whether members are deleted while they wait."
     ),
+    Reason.GAVE_WAY: (
+        "Nothing has to be done: the gang is tried again when the other has started, or gave up, or after a minute or"
+        " two. Among gangs that hold on to room each other need the least important one steps back: see priorities."
+    ),
     Reason.WAITING_FOR_QUORUM: (
         "Nothing has to be done while the others are being placed. If it takes long, the members without a place say"
         " what they lack: see WHY below."

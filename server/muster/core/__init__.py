@@ -16,6 +16,7 @@ Where to look:
     reasons.py    the closed list of reasons a pod is held, and their sentences
     gang.py       members of one gang: phases, counts, whose settings hold
     group.py      gangs that start together: cycles, waits, backoff, quorum
+    standoff.py   gangs that hold room each other need: who steps back
     agenda.py     which group wants to be looked at when
     roster.py     who belongs where: pods and objects to gangs, gangs to groups
     core.py       Core: finds the group an event is about and hands it over

@@ -8,7 +8,7 @@ from muster.core import events, reasons
 from muster.core.decision import Allow, Decision, Effect, Reject, Verdict
 from muster.core.explain import sentence, untold
 from muster.core.group import Group
-from muster.core.model import GangKey, GangObject, Phase, Pod, PodUid
+from muster.core.model import GangKey, GroupId, GangObject, Phase, Pod, PodUid
 from muster.core.reasons import Explanation
 from muster.core.roster import Policy, Roster
 
@@ -157,7 +157,7 @@ class Core(Roster):
             if gang.spec is None:
                 group.start_over(gang)
         else:
-            group = self._drop(gang, out)
+            group = self._drop(gang, now, out)
         self._advance(group, now, out)
         return Decision(gang=gang.key, effects=tuple(out))
 
@@ -175,14 +175,20 @@ class Core(Roster):
         return Decision(effects=tuple(out))
 
     def _room(self, now: float, out: list[Effect]) -> Decision:
-        for group in list(self._backing_off.values()):
-            group.wake(now)
+        """Wake those that did not fit, none of them sooner than one that goes before it in the queue."""
+        earliest = now
+        for group in sorted(self._backing_off.values(), key=_turn):
+            group.wake(earliest)
+            earliest = max(earliest, group.retry_at or earliest)
             self._advance(group, now, out)
         return Decision(effects=tuple(out))
 
     def _tick(self, now: float, out: list[Effect]) -> Decision:
-        for group_id in self._agenda.pop_due(now):
-            self._advance(self.groups[group_id], now, out)
+        while due := [self.groups[group_id] for group_id in self._agenda.pop_due(now)]:
+            for group in sorted(due, key=_turn):
+                self._advance(group, now, out)
+            for group in self._standoffs.resolve(now, out):
+                self._advance(group, now, out)
         return Decision(effects=tuple(out))
 
     # ---- calls ------------------------------------------------------------------------------------------
@@ -203,7 +209,7 @@ class Core(Roster):
         return Decision(Verdict.REFUSE, sentence(group, member), gang.key, tuple(out))
 
     def _post_filter(self, uid: PodUid, message: str, now: float, out: list[Effect]) -> Decision:
-        """PASS: others may be evicted for this pod."""
+        """PASS: pods may be evicted for this one, if it and `whole_with` would then all find a node."""
         member = self._members.get(uid)
         if member is None:
             return Decision(Verdict.REFUSE, UNKNOWN)
@@ -215,10 +221,13 @@ class Core(Roster):
             return Decision(Verdict.PASS, gang=gang.key, effects=tuple(out))
         if uid not in group.trying:
             return Decision(Verdict.REFUSE, sentence(group, member), gang.key)
-        completes = group.lacking() == 1 and gang.lacking() == 1
+        others = tuple(other for other in group.trying if other != uid)
+        # An eviction makes sense only if all that is lacking could be placed: this member and those still to be tried.
+        verdict = Verdict.PASS if len(others) + 1 == group.lacking() else Verdict.REFUSE
         why = group.no_node(member, message, now, out)
         self._advance(group, now, out)
-        return Decision(Verdict.PASS if completes else Verdict.REFUSE, why.sentence, gang.key, tuple(out))
+        whole_with = others if verdict is Verdict.PASS else ()
+        return Decision(verdict, why.sentence, gang.key, tuple(out), whole_with=whole_with)
 
     def _permit(self, uid: PodUid, node: str, asked: bool, now: float, out: list[Effect]) -> Decision:
         member = self._members.get(uid)
@@ -229,7 +238,7 @@ class Core(Roster):
         allow = None
         if verdict is Verdict.PASS and member.phase is Phase.WAITING:
             allow = group.commit(self._new_commit(group.id), without=uid if asked else None)
-        self._touch(group)
+        self._touch(group, now)
         reason = "" if verdict is Verdict.PASS else sentence(group, member)
         return _answer(verdict, reason, member.gang.key, uid, asked, allow)
 
@@ -240,6 +249,9 @@ class Core(Roster):
         group = self._group_of[member.gang.key]
         group.lose(member, now, out)
         self._advance(group, now, out)
+        for other in list(group.yields_to.values()):  # it stepped back for these, and here is room
+            other.wake(now)
+            self._advance(other, now, out)
         return Decision(gang=member.gang.key, effects=tuple(out))
 
     def _commit_report(self, commit: int, missing: tuple[PodUid, ...], now: float, out: list[Effect]) -> Decision:
@@ -252,6 +264,12 @@ class Core(Roster):
         for gang in list(group.gangs.values()):  # what changed while the order was on its way
             self._advance(self._regroup(gang, now, out), now, out)
         return Decision(gang=told, effects=tuple(out))
+
+
+def _turn(group: Group) -> tuple[int, int, GroupId]:
+    """The order of groups in the queue."""
+    priority, created = group.rank
+    return (-priority, created, group.id)
 
 
 def _answer(

@@ -51,7 +51,12 @@ class Group:
         self.nudge_at: float | None = None
         self.remind_at: float | None = None  # timeout marks that nobody has seen on the pods are ordered again
         self.late: GangKey | None = None  # the gang for whose sake the group ran out of time
-        self._key_base: tuple[int, int] | None = None
+        # standoff.py reads and sets these
+        self.blocked: Reason | None = None  # what the last tries came to, since a member got a place
+        self.moved_at = 0.0  # when something last changed for those with a place
+        self.yields_to: dict[GroupId, Group] = {}  # it gave its places back for these and stays back
+        self.vain = 0  # so often that helped nobody
+        self._rank: tuple[int, int] | None = None
         self._next_index = 0
 
     # ---- what is true -----------------------------------------------------------------------------------
@@ -116,6 +121,32 @@ class Group:
                 return reasons.not_enough_members(gang.key, known, gang.spec.min)
         return None
 
+    @property
+    def holds(self) -> bool:
+        """It sits on places and cannot start yet."""
+        return self.count(Phase.WAITING) > 0 and self.lacking() > 0
+
+    @property
+    def stuck(self) -> bool:
+        return self.blocked is not None and not self.commits and self.holds
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Priority and creation: those of its least important and of its oldest member, so that nobody gains rank by
+        company. For good, since sort keys are made of it."""
+        if self._rank is None:
+            pods = [member.pod for member in self.members() if member.usable or member.phase is Phase.WAITING]
+            if not pods:
+                return (0, 0)  # nobody who could be queued: it is not for good yet
+            self._rank = (min(pod.priority for pod in pods), min(pod.created_ns for pod in pods))
+        return self._rank
+
+    def progress(self) -> float:
+        """The share of its minimum that has a place."""
+        bound_by_it = [gang for gang in self.gangs.values() if gang.spec and not self.free(gang)]
+        wanted = sum(gang.spec.min for gang in bound_by_it if gang.spec)
+        return 1 - self.lacking() / wanted if wanted else 1.0
+
     def _would_release(self, member: Member) -> int:
         """How many members with a place a failure of this one costs it."""
         strict = member.gang.spec is None or member.gang.spec.mode is Mode.STRICT
@@ -143,11 +174,13 @@ class Group:
             self._remind(now, out)
         if self.retry_at is not None and now >= self.retry_at:
             self.retry_at = None
+            self.vain += bool(self.yields_to)
+            self.yields_to.clear()
         self._recognize()
         self._admit_free(out)
         why = self.obstacle()
         if why is not None:
-            self._stand_down(why, out)
+            self._stand_down(why, now, out)
         if self.ready():
             out.append(self.commit(next_commit(self.id)))
         elif why is None and self.retry_at is None:
@@ -161,10 +194,25 @@ class Group:
         if not gang.count(Phase.BINDING) + gang.count(Phase.BOUND):
             gang.satisfied = False
 
-    def wake(self, now: float) -> None:
+    def wake(self, earliest: float) -> None:
         """Something may have helped: cut the backoff short, but leave the scheduler a second to breathe."""
-        if self.retry_at is not None:
-            self.retry_at = min(self.retry_at, max(now, self.failed_at + BACKOFF_FIRST))
+        if self.retry_at is not None and not self.yields_to:
+            self.retry_at = max(earliest, min(self.retry_at, self.failed_at + BACKOFF_FIRST))
+
+    def give_way(self, others: "list[Group]", now: float, until: float, out: list[Effect]) -> None:
+        """Give everything back and stay back, so that the others (the most deserving last) can finish."""
+        winner = max(others[-1].gangs.values(), key=lambda gang: gang.lacking())
+        lacking = winner.lacking()
+        why = reasons.gave_way(
+            next(iter(self.gangs)), self.count(Phase.WAITING), winner.key, lacking, lacking + winner.placed()
+        )
+        self._stop(why, out)
+        self.failure, self.failed_at, self.running, self.retry_at = why, now, False, until
+        self.yields_to = {other.id: other for other in others}
+
+    def come_back(self, now: float) -> None:
+        """Those for whom it stepped back have started, or gave up."""
+        self.retry_at, self.vain = now, 0
 
     def place(self, member: Member, node: str, now: float, asked: bool) -> Verdict:
         """A member reached Permit. PASS and still WAITING means that it is ready: the caller commits."""
@@ -182,6 +230,7 @@ class Group:
             member.gang.move(member, Phase.BINDING)
             return Verdict.PASS
         member.gang.move(member, Phase.WAITING)
+        self.blocked, self.moved_at = None, now
         if self.deadline is None:
             self.deadline = now + self.wait
         self.nudge_at = now + NUDGE
@@ -194,7 +243,7 @@ class Group:
         members = self.ready()
         if self.quorum():
             self.retry_at = self.failure = None
-            self.running, self.setbacks, self.message = False, 0, ""
+            self.running, self.setbacks, self.message, self.vain = False, 0, "", 0
         for member in members:
             member.gang.move(member, Phase.BINDING)
             member.commit = commit_id
@@ -222,6 +271,7 @@ class Group:
     def no_node(self, member: Member, message: str, now: float, out: list[Effect]) -> Why:
         """A member's try ended without a node."""
         self.message = message
+        self._block(Reason.NO_ROOM, now)
         why = reasons.no_room(member.gang.key, member.pod.name, message, self._would_release(member))
         self.fail(member, why, now, out)
         return why
@@ -300,6 +350,7 @@ class Group:
             member.gang.satisfied = True
         elif member.pod.standing is Phase.WAITING:
             member.gang.move(member, Phase.WAITING)
+            self.moved_at = max(self.moved_at, now - member.pod.waited)
             since = now - member.pod.waited + self.wait
             self.deadline = since if self.deadline is None else min(self.deadline, since)
 
@@ -379,12 +430,17 @@ class Group:
         self.failed_at = now
         self.retry_at = now + min(BACKOFF_MAX, BACKOFF_FIRST * 2 ** (self.setbacks - 1))
 
-    def _stand_down(self, why: Why, out: list[Effect]) -> None:
+    def _block(self, reason: Reason, now: float) -> None:
+        if self.blocked is not reason:
+            self.blocked, self.moved_at = reason, now
+
+    def _stand_down(self, why: Why, now: float, out: list[Effect]) -> None:
         """It cannot be tried now. Places are given back, unless a lenient group may still become whole."""
         bound_by_it = [gang for gang in self.gangs.values() if not self.free(gang)]
         lenient = all(gang.spec and gang.spec.mode is Mode.NON_STRICT for gang in bound_by_it)
         if why.reason is Reason.NOT_ENOUGH_MEMBERS and lenient:
             self._hold(self._unfree(self.admitted.values()), why, out)
+            self._block(why.reason, now)
         else:
             self._stop(why, out)
         self.running = False
@@ -393,6 +449,7 @@ class Group:
         self._hold(self._unfree(self.admitted.values()), why, out)
         self._give_back(self._unfree(self.in_phase(Phase.WAITING)), why, out)
         self._stop_clock()
+        self.blocked = None
 
     def _unfree(self, members: Iterable[Member]) -> list[Member]:
         """Those without a node for good whom the gang rule binds: what befalls the group does not touch the others."""
@@ -465,15 +522,9 @@ class Group:
         out.append(Admit(self.id, self.cycle, tuple(admissions), quiet, self.wait, free))
 
     def _key(self, member: Member) -> SortKey:
-        """Given once and for good: a key must not change while its pod is in the queue.
-
-        The group's priority is that of its least important member, so that nobody gains rank by company.
-        """
+        """Given once and for good: a key must not change while its pod is in the queue."""
         if member.key is None:
-            if self._key_base is None:
-                usable = [m.pod for m in self.members() if m.usable]
-                self._key_base = (min(p.priority for p in usable), min(p.created_ns for p in usable))
-            priority, created = self._key_base
+            priority, created = self.rank
             member.key = SortKey(min(priority, member.pod.priority), created, self.id, self._next_index)
             self._next_index += 1
         return member.key

@@ -18,6 +18,7 @@ class Reason(Enum):
     TOO_BIG_FOR_CLUSTER = "TooBigForCluster"
     NO_ROOM = "NoRoom"
     LOST_PLACE = "LostPlace"
+    GAVE_WAY = "GaveWay"
     WAITING_FOR_QUORUM = "WaitingForQuorum"
     SURPLUS = "Surplus"
     TIMED_OUT = "TimedOut"
@@ -132,6 +133,18 @@ def waiting_for_quorum(gang: GangKey, placed: int, minimum: int) -> Why:
     return Why(
         Reason.WAITING_FOR_QUORUM,
         f"{placed} of {_members(minimum)} of gang {gang} have a place; waiting for {minimum - placed} more",
+    )
+
+
+def gave_way(gang: GangKey, places: int, winner: GangKey, lacking: int, wanted: int) -> Why:
+    """Names the other gang only to its own namespace."""
+    known = gang.partition("/")[0] == winner.partition("/")[0]
+    other = f"gang {winner}" if known else "a gang of another namespace"
+    back = f"{places} place{'s' * (places != 1)}"
+    return Why(
+        Reason.GAVE_WAY,
+        f"gang {gang} gave {back} back so that {other}, which lacks {lacking} of {wanted}, can start: neither could "
+        f"while both held on to what they had; it is tried again after that",
     )
 
 

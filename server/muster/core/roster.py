@@ -10,6 +10,7 @@ from muster.core.gang import Gang, Member
 from muster.core.group import Group
 from muster.core.model import GangKey, GangObject, GroupId, Pod, PodUid, Surroundings
 from muster.core.spec import CONSENT, CONSENTS, Declaration, Defaults, declare, declare_object
+from muster.core.standoff import GRACE, Standoffs
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Policy:
     """What an administrator sets for all gangs."""
 
     defaults: Defaults = field(default_factory=Defaults)
+    standoff_grace: float = GRACE  # seconds without progress after which one of several stuck groups steps back
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class Roster:
         self._group_of: dict[GangKey, Group] = {}
         self._commits: dict[int, GroupId] = {}
         self._agenda = Agenda()
+        self._standoffs = Standoffs(self._policy.standoff_grace)
         self._backing_off: dict[GroupId, Group] = {}
         self._unexplained: dict[GroupId, Group] = {}
 
@@ -103,17 +106,17 @@ class Roster:
         if gang.members:
             group = self._regroup(gang, now, out)
         else:
-            self._drop(gang, out)
+            self._drop(gang, now, out)
             if gang.objects:  # it starts over: what earlier members had reached is over
                 self.gangs[gang.key] = gang
                 self._advance(self._link(gang, now, out), now, out)
         self._advance(group, now, out)
 
-    def _drop(self, gang: Gang, out: list[Effect]) -> Group:
+    def _drop(self, gang: Gang, now: float, out: list[Effect]) -> Group:
         """Nothing is known of the gang any more."""
         del self.gangs[gang.key]
         group = self._group_of.pop(gang.key)
-        self._leave(gang, group, out)
+        self._leave(gang, group, now, out)
         return group
 
     def _regroup(self, gang: Gang, now: float, out: list[Effect]) -> Group:
@@ -135,7 +138,7 @@ class Roster:
         if old is not None and (old.id == group_id or old.commits):
             return old  # while members are being let through the group stays as it is; _commit_report comes back to it
         if old is not None:
-            self._leave(gang, old, out)
+            self._leave(gang, old, now, out)
             self._advance(old, now, out)
         new = self.groups.get(group_id)
         if new is None:
@@ -144,12 +147,14 @@ class Roster:
         self._group_of[gang.key] = new
         return new
 
-    def _leave(self, gang: Gang, group: Group, out: list[Effect]) -> None:
+    def _leave(self, gang: Gang, group: Group, now: float, out: list[Effect]) -> None:
         group.expel(gang, out)
         group.waits = group.wait
         if not group.gangs:
             del self.groups[group.id]
             self._agenda.set(group.id, None)
+            self._standoffs.forget(group, now)
+            self._call_back(now)
             self._backing_off.pop(group.id, None)
             self._unexplained.pop(group.id, None)
             for commit in group.commits:
@@ -165,11 +170,17 @@ class Roster:
     def _advance(self, group: Group, now: float, out: list[Effect]) -> None:
         if group.gangs:
             group.advance(now, self._new_commit, out)
-            self._touch(group)
+            self._touch(group, now)
 
-    def _touch(self, group: Group) -> None:
+    def _call_back(self, now: float) -> None:
+        for group in self._standoffs.returned():
+            self._agenda.set(group.id, now)
+
+    def _touch(self, group: Group, now: float) -> None:
         """Keep the agenda and the other lists in step with the group."""
-        self._agenda.set(group.id, group.due())
+        instants = (group.due(), self._standoffs.watch(group, now))
+        self._agenda.set(group.id, min((at for at in instants if at is not None), default=None))
+        self._call_back(now)
         if group.retry_at is not None:
             self._backing_off[group.id] = group
         else:

@@ -19,6 +19,7 @@ from pydantic_settings import (
 from muster.core import Policy
 from muster.core.model import MatchPolicy, OnTimeout
 from muster.core.spec import Defaults, duration
+from muster.core.standoff import GRACE
 
 UNIX = "unix://"
 CONFIG_FILE = "MUSTER_CONFIG"  # the environment variable that names the file; also --config
@@ -63,6 +64,10 @@ class Settings(BaseSettings):
         Literal["once-satisfied", "only-waiting", "waiting-and-running"],
         Field(description="which members count, for a gang that does not say"),
     ] = "once-satisfied"
+    standoff_grace: Annotated[
+        float,
+        Field(description="seconds after which one of several gangs that hold room each other need gives way", gt=0),
+    ] = GRACE
     metrics_address: Annotated[str, Field(description="host:port for Prometheus; empty: none")] = "127.0.0.1:9095"
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="how much is logged")] = "info"
     cpu: Annotated[
@@ -110,7 +115,8 @@ class Settings(BaseSettings):
     def policy(self) -> Policy:
         wait = duration(self.waiting_time)
         assert wait is not None
-        return Policy(Defaults(wait, OnTimeout(self.on_timeout), MatchPolicy(self.match_policy)))
+        defaults = Defaults(wait, OnTimeout(self.on_timeout), MatchPolicy(self.match_policy))
+        return Policy(defaults, self.standoff_grace)
 
     @classmethod
     def settings_customise_sources(
