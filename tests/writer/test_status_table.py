@@ -145,6 +145,7 @@ def test_what_was_there_does_not_count() -> None:
         # tried again after a failed try
         (2, "pp", FREE, said("False", "NoRoom"), "False", "NoRoom", "because"),
         (2, "pp", FREE, said("False", "LostPlace"), "False", "LostPlace", "because"),
+        (2, "pp", FREE, said("False", "GaveWay"), "False", "GaveWay", "because"),
         # else
         (2, "pp", FREE, None, "False", "Trying", "gang a/train is being scheduled"),
         (2, "pp", FREE, said("False", "NotEnoughMembers"), "False", "Trying", "is being scheduled"),

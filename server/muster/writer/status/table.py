@@ -29,7 +29,7 @@ SCHEDULED, TRYING = "Scheduled", "Trying"  # beside the reasons for which a gang
 MOST_OWNERS = 32
 
 # A gang that is tried again keeps the outcome of the last try until there is another: it would flip at every retry.
-_OUTCOMES = frozenset({Reason.NO_ROOM.value, Reason.LOST_PLACE.value})
+_OUTCOMES = frozenset(reason.value for reason in (Reason.NO_ROOM, Reason.LOST_PLACE, Reason.GAVE_WAY))
 
 
 @dataclass(frozen=True, slots=True)
