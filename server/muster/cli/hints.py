@@ -9,7 +9,8 @@ CROSS_NAMESPACE = "gang.muster.dev/cross-namespace-groups: allowed"
 HINTS: dict[Reason, str] = {
     Reason.NOT_ENOUGH_MEMBERS: (
         "Create the missing pods; the gang is tried as soon as they exist. If they should exist, look at the controller"
-        f" that creates them, or at a quota that stops it. If fewer are enough, lower {MIN}."
+        f" that creates them, or at a quota that stops it. If fewer are enough, lower {MIN}, or spec.minMember of the"
+        " PodGroup."
     ),
     Reason.INVALID_GANG: (
         "Correct the value that the sentence names and create the pods again. Nothing of the gang is scheduled before."
