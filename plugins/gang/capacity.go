@@ -58,8 +58,8 @@ func (s *stub) tellCapacity() {
 	}
 }
 
-func capacityFact(size *pb.Capacity) *pb.SchedulerFrame {
-	return factFrame(&pb.Fact{Fact: &pb.Fact_Capacity{Capacity: size}})
+func capacityFact(size *pb.Capacity) *pb.Fact {
+	return &pb.Fact{Fact: &pb.Fact_Capacity{Capacity: size}}
 }
 
 // sizeOf adds up what the nodes offer, except those that are cordoned.

@@ -147,7 +147,7 @@ func (s *stub) forget(uid types.UID) bool {
 }
 
 // Open describes all there is to a new session. Deltas queue behind it, because they need the lock.
-func (s *stub) Open(begin func([]*pb.SchedulerFrame)) {
+func (s *stub) Open(begin func(*pb.Hello, []*pb.Fact)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -159,20 +159,15 @@ func (s *stub) Open(begin func([]*pb.SchedulerFrame)) {
 	slices.SortFunc(members, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(a.sent.GetCreatedUnixNs(), b.sent.GetCreatedUnixNs()), cmp.Compare(a.sent.GetUid(), b.sent.GetUid()))
 	})
-	opening := make([]*pb.SchedulerFrame, 0, len(members)+len(s.namespaces)+len(s.objects)+3)
-	opening = append(opening, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Hello{Hello: &pb.Hello{
-		Contract: session.Contract, Epoch: s.epoch, SchedulerNames: sets.List(s.profiles),
-	}}})
-	opening = append(opening, s.declarations()...)
+	all := s.declarations()
 	for _, m := range members {
-		opening = append(opening, podFact(s.standing(m, now)))
+		all = append(all, podFact(s.standing(m, now)))
 	}
-	opening = append(opening, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Synced{Synced: &pb.Synced{}}})
-	begin(opening)
+	begin(&pb.Hello{Contract: session.Contract, Epoch: s.epoch, SchedulerNames: sets.List(s.profiles)}, all)
 }
 
 // declarations are the facts of an opening that are not about pods, in a fixed order. The caller holds mu.
-func (s *stub) declarations() (facts []*pb.SchedulerFrame) {
+func (s *stub) declarations() (facts []*pb.Fact) {
 	if s.sizing.sized > 0 {
 		s.sizing.sent = sizeOf(s.nodes())
 		facts = append(facts, capacityFact(s.sizing.sent))

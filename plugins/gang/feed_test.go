@@ -19,15 +19,6 @@ import (
 	"muster.dev/muster/plugins/pb"
 )
 
-func (f *fixture) nextFact() *pb.Fact {
-	f.Helper()
-	facts := f.session.Next(f).GetFacts().GetFacts()
-	if len(facts) != 1 {
-		f.Fatalf("got %v, want one fact", facts)
-	}
-	return facts[0]
-}
-
 func TestAPodIsSentWhenItComesWhenItChangesAndWhenItGoes(t *testing.T) {
 	f := connected(t)
 	handler := f.stub.podHandler()

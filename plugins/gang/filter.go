@@ -52,7 +52,7 @@ func (s *stub) askPreFilter(ctx context.Context, pod *v1.Pod) string {
 		reason := s.reasonOf(err, metrics.PreFilter)
 		if errors.Is(err, session.ErrTimeout) {
 			// The server may still say yes and then wait for this try to end, so tell it that it has.
-			s.tell(metrics.PostFilter, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_PostFilter{PostFilter: &pb.PostFilterRequest{Uid: uid, Message: reason}}})
+			s.tellPostFilter(&pb.PostFilterRequest{Uid: uid, Message: reason})
 		}
 		return reason
 	}
@@ -75,14 +75,13 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 	s := p.stub
 	request := &pb.PostFilterRequest{Uid: string(pod.UID), Message: s.whyNoNode(pod, nodes)}
-	frame := &pb.SchedulerFrame{Body: &pb.SchedulerFrame_PostFilter{PostFilter: request}}
 	if s.table.postFilter(pod.UID) == leaveFree {
-		s.tell(metrics.PostFilter, frame)
+		s.tellPostFilter(request)
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	reply, err := s.ask(ctx, metrics.PostFilter, func(id uint64) *pb.SchedulerFrame {
 		request.CallId = id
-		return frame
+		return &pb.SchedulerFrame{Body: &pb.SchedulerFrame_PostFilter{PostFilter: request}}
 	})
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.reasonOf(err, metrics.PostFilter))
@@ -142,15 +141,15 @@ func (s *stub) await(ctx context.Context, point string, start time.Time, call *s
 	return reply, err
 }
 
-// tell sends a frame for which no reply is wanted.
-func (s *stub) tell(point string, frame *pb.SchedulerFrame) bool {
+func (s *stub) tellPostFilter(request *pb.PostFilterRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tellLocked(point, frame)
+	s.tellLocked(metrics.PostFilter, &pb.Fact{Fact: &pb.Fact_PostFilter{PostFilter: request}}, s.client.Send)
 }
 
-func (s *stub) tellLocked(point string, frame *pb.SchedulerFrame) bool {
-	if !s.client.Send(frame) {
+// tellLocked sends as a fact what happened at an extension point. The caller holds mu.
+func (s *stub) tellLocked(point string, fact *pb.Fact, send func(*pb.Fact) bool) bool {
+	if !send(fact) {
 		return false
 	}
 	metrics.Calls.WithLabelValues(point, metrics.Quiet).Inc()

@@ -17,6 +17,7 @@ import (
 
 	"muster.dev/muster/plugins/internal/fakeserver"
 	"muster.dev/muster/plugins/pb"
+	"muster.dev/muster/plugins/session"
 )
 
 const profileName = "muster-scheduler"
@@ -102,6 +103,7 @@ type fixture struct {
 	inner   *fakeFramework
 	server  *fakeserver.Server
 	session *fakeserver.Session
+	unread  []*pb.Fact // of the last frame, that were not looked at yet
 }
 
 func disconnected(t *testing.T) *fixture {
@@ -120,21 +122,35 @@ func disconnected(t *testing.T) *fixture {
 func connected(t *testing.T, pods ...*v1.Pod) *fixture {
 	t.Helper()
 	f := disconnected(t)
+	f.run(pods...)
+	return f
+}
+
+// patient is connected and holds facts back until something makes it send them.
+func patient(t *testing.T, pods ...*v1.Pod) *fixture {
+	t.Helper()
+	f := disconnected(t)
+	f.stub.client = session.New(session.Config{Server: f.server.Address, Window: time.Hour}, f.stub)
+	f.run(pods...)
+	return f
+}
+
+func (f *fixture) run(pods ...*v1.Pod) {
+	f.Helper()
 	for _, pod := range pods {
 		f.stub.podSeen(nil, pod)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); f.stub.client.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	f.Cleanup(func() { cancel(); <-done })
 	f.accept()
-	return f
 }
 
 func (f *fixture) accept() []*pb.Fact {
 	f.Helper()
-	session, _, facts := f.server.Accept(f)
-	f.session = session
+	accepted, _, facts := f.server.Accept(f)
+	f.session, f.unread = accepted, nil
 	f.until(f.stub.client.Connected)
 	return facts
 }

@@ -47,6 +47,6 @@ func (s *stub) namespaceHas(name string, labels map[string]string) {
 	s.client.Send(namespaceFact(name, labels))
 }
 
-func namespaceFact(name string, labels map[string]string) *pb.SchedulerFrame {
-	return factFrame(&pb.Fact{Fact: &pb.Fact_Namespace{Namespace: &pb.Namespace{Name: name, Labels: labels}}})
+func namespaceFact(name string, labels map[string]string) *pb.Fact {
+	return &pb.Fact{Fact: &pb.Fact_Namespace{Namespace: &pb.Namespace{Name: name, Labels: labels}}}
 }

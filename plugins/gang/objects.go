@@ -83,8 +83,8 @@ func (s *stub) objectSeen(message *pb.GangObject) {
 	s.client.Send(objectFact(message))
 }
 
-func objectFact(message *pb.GangObject) *pb.SchedulerFrame {
-	return factFrame(&pb.Fact{Fact: &pb.Fact_GangObject{GangObject: message}})
+func objectFact(message *pb.GangObject) *pb.Fact {
+	return &pb.Fact{Fact: &pb.Fact_GangObject{GangObject: message}}
 }
 
 // objectGone drops an object. The caller holds mu.
@@ -95,9 +95,9 @@ func (s *stub) objectGone(key objectKey) {
 	}
 	delete(s.objects, key)
 	s.countSized(known, nil)
-	s.client.Send(factFrame(&pb.Fact{Fact: &pb.Fact_GangObjectGone{GangObjectGone: &pb.GangObjectGone{
+	s.client.Send(&pb.Fact{Fact: &pb.Fact_GangObjectGone{GangObjectGone: &pb.GangObjectGone{
 		Source: key.kind, Namespace: key.namespace, Name: key.name, Uid: known.GetUid(),
-	}}}))
+	}}})
 }
 
 // objectsGone drops all objects of a kind that is no longer served.

@@ -21,7 +21,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 	}
 	s := p.stub
 	request := &pb.PermitRequest{Uid: string(pod.UID), NodeName: node}
-	frame := &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Permit{Permit: request}}
+	fact := &pb.Fact{Fact: &pb.Fact_Permit{Permit: request}}
 	start := time.Now()
 
 	// Under one lock, so that the opening of a new session has either the wait or the message, never both. The wait is
@@ -31,11 +31,15 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 	switch leave {
 	case leaveFree:
 		s.waits[pod.UID] = &waiter{phase: binding, since: start}
-		s.tellLocked(metrics.Permit, frame)
+		s.tellLocked(metrics.Permit, fact, s.client.Send)
 		s.mu.Unlock()
 		return nil, 0
-	case leaveQuiet:
-		sent := s.tellLocked(metrics.Permit, frame)
+	case leaveQuiet, leaveLast:
+		send := s.client.Send
+		if leave == leaveLast {
+			send = s.client.SendNow // it may complete the quorum
+		}
+		sent := s.tellLocked(metrics.Permit, fact, send)
 		if sent {
 			s.waits[pod.UID] = &waiter{phase: waiting, since: start, limit: wait}
 		}
@@ -49,7 +53,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 		s.waits[pod.UID] = &waiter{phase: waiting, since: start, limit: wait}
 		call, err := s.client.Ask(func(id uint64) *pb.SchedulerFrame {
 			request.CallId = id
-			return frame
+			return &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Permit{Permit: request}}
 		})
 		s.mu.Unlock()
 		reply, err := s.await(ctx, metrics.Permit, start, call, err)
@@ -110,7 +114,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waits, pod.UID)
-	s.tellLocked(metrics.Unreserve, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Unreserve{
+	s.tellLocked(metrics.Unreserve, &pb.Fact{Fact: &pb.Fact_Unreserve{
 		Unreserve: &pb.UnreserveRequest{Uid: string(pod.UID), NodeName: node},
-	}})
+	}}, s.client.Send)
 }

@@ -4,6 +4,7 @@ package gang
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,20 @@ func permitReply(verdict pb.Verdict, allow *pb.Allow) func(*pb.SchedulerFrame) *
 	}
 }
 
+// nextFact returns the next fact. Those that share a frame come one after the other.
+func (f *fixture) nextFact() *pb.Fact {
+	f.Helper()
+	for len(f.unread) == 0 {
+		frame := f.session.Next(f)
+		if f.unread = frame.GetFacts().GetFacts(); len(f.unread) == 0 {
+			f.Fatalf("got %v, want a fact", frame)
+		}
+	}
+	fact := f.unread[0]
+	f.unread = f.unread[1:]
+	return fact
+}
+
 // quietly runs n Permits that must not ask.
 func (f *fixture) quietly(pods ...*v1.Pod) {
 	f.Helper()
@@ -30,7 +45,7 @@ func (f *fixture) quietly(pods ...*v1.Pod) {
 		if status := f.permit(pod); !status.IsWait() {
 			f.Fatalf("%s got %v", pod.Name, status)
 		}
-		if got := f.session.Next(f).GetPermit(); got == nil || got.GetCallId() != 0 || got.GetUid() != string(pod.UID) {
+		if got := f.nextFact().GetPermit(); got == nil || got.GetCallId() != 0 || got.GetUid() != string(pod.UID) {
 			f.Fatalf("told %v", got)
 		}
 	}
@@ -38,7 +53,7 @@ func (f *fixture) quietly(pods ...*v1.Pod) {
 
 func (f *fixture) report(commit uint64, missing ...string) {
 	f.Helper()
-	got := f.session.Next(f).GetCommitReport()
+	got := f.nextFact().GetCommitReport()
 	if got == nil || got.GetCommit() != commit || strings.Join(got.GetMissing(), ",") != strings.Join(missing, ",") {
 		f.Fatalf("reported %v, want commit %d, missing %v", got, commit, missing)
 	}
@@ -61,6 +76,58 @@ func TestQuietPermitsWaitWithoutACallAndTheLastOneAsks(t *testing.T) {
 		}
 	}
 	f.report(7)
+}
+
+func TestNoPermitOfACycleAsksIfTheServerGrantsAllThatIsLacking(t *testing.T) {
+	pods := gangPods("a", "b", "c")
+	f := connected(t, pods...)
+	f.admit(3, pods...)
+	f.quietly(pods...)
+	f.session.Direct(t, allowOf(1, pods...))
+	for _, pod := range pods {
+		if got := f.outcome(pod); got != "allowed" {
+			t.Fatalf("%s: %s", pod.Name, got)
+		}
+	}
+	f.report(1)
+}
+
+func TestOnlyWhatTheServerMayActOnIsSentAtOnce(t *testing.T) {
+	pods := gangPods("a", "b", "c")
+	f := patient(t, pods...)
+	f.admit(3, pods...)
+	frame := func() (kinds []string) {
+		for _, fact := range f.session.Next(t).GetFacts().GetFacts() {
+			switch {
+			case fact.GetPermit() != nil:
+				kinds = append(kinds, "permit "+fact.GetPermit().GetUid())
+			case fact.GetUnreserve() != nil:
+				kinds = append(kinds, "unreserve "+fact.GetUnreserve().GetUid())
+			case fact.GetCommitReport() != nil:
+				kinds = append(kinds, "report")
+			case fact.GetPod() != nil:
+				kinds = append(kinds, "pod "+fact.GetPod().GetUid())
+			}
+		}
+		return kinds
+	}
+	want := func(got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Fatalf("the frame holds %v, want %v", got, want)
+		}
+	}
+	f.permit(pods[0])
+	f.stub.podSeen(nil, gangPod("d"))
+	f.permit(pods[1])
+	f.session.Silent(t)
+	f.permit(pods[2]) // uses up the quiet Permits
+	want(frame(), "permit uid-a", "pod uid-d", "permit uid-b", "permit uid-c")
+
+	f.plugin.Unreserve(context.Background(), framework.NewCycleState(), pods[0], "node-1")
+	f.session.Silent(t)
+	f.session.Direct(t, allowOf(1, pods...))
+	want(frame(), "unreserve uid-a", "report")
 }
 
 func TestTheTwoStepCommitRefusesAllWhenOneWaiterIsGone(t *testing.T) {
@@ -107,7 +174,7 @@ func TestAPodThatIsBeingDeletedDoesNotCountAsWaiting(t *testing.T) {
 	now := dying.CreationTimestamp
 	dying.DeletionTimestamp = &now
 	f.stub.podSeen(pods[0], dying)
-	f.session.Next(t)
+	f.nextFact()
 	f.session.Direct(t, allowOf(1, pods...))
 	f.report(1, string(pods[0].UID))
 }
@@ -148,7 +215,7 @@ func TestARejectedPodIsToldWhyAndUnreserveIsForwarded(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	f.plugin.Unreserve(context.Background(), framework.NewCycleState(), pod, "node-1")
-	if got := f.session.Next(t).GetUnreserve(); got.GetUid() != string(pod.UID) || got.GetNodeName() != "node-1" {
+	if got := f.nextFact().GetUnreserve(); got.GetUid() != string(pod.UID) || got.GetNodeName() != "node-1" {
 		t.Fatalf("told %v", got)
 	}
 	if len(f.stub.waits) != 0 {

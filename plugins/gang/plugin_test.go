@@ -120,12 +120,12 @@ func TestAFreeMemberPassesAnyNumberOfTimesAndOnlyTells(t *testing.T) {
 		status, state := f.preFilter(pod)
 		f.want(status, fwk.Success, "")
 		f.want(f.permit(pod), fwk.Success, "")
-		if got := f.session.Next(t).GetPermit(); got == nil || got.GetCallId() != 0 || got.GetNodeName() != "node-1" {
+		if got := f.nextFact().GetPermit(); got == nil || got.GetCallId() != 0 || got.GetNodeName() != "node-1" {
 			t.Fatalf("told %v", got)
 		}
 		_, status = f.plugin.PostFilter(context.Background(), state, pod, framework.NewDefaultNodeToStatus())
 		f.want(status, fwk.Unschedulable, "")
-		if got := f.session.Next(t).GetPostFilter(); got == nil || got.GetCallId() != 0 {
+		if got := f.nextFact().GetPostFilter(); got == nil || got.GetCallId() != 0 {
 			t.Fatalf("told %v", got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestATimeoutAtPreFilterRefusesAndEndsTheTry(t *testing.T) {
 	if f.session.Next(t).GetPreFilter() == nil {
 		t.Fatal("no PreFilter came")
 	}
-	if got := f.session.Next(t).GetPostFilter(); got == nil || got.GetCallId() != 0 {
+	if got := f.nextFact().GetPostFilter(); got == nil || got.GetCallId() != 0 {
 		t.Fatalf("the server was not told that the try is over: %v", got)
 	}
 }

@@ -30,21 +30,13 @@ func slim(pod *v1.Pod) *pb.Pod {
 	return message
 }
 
-func podFact(pod *pb.Pod) *pb.SchedulerFrame {
-	return factFrame(&pb.Fact{Fact: &pb.Fact_Pod{Pod: pod}})
+func podFact(pod *pb.Pod) *pb.Fact { return &pb.Fact{Fact: &pb.Fact_Pod{Pod: pod}} }
+
+func goneFact(uid string) *pb.Fact {
+	return &pb.Fact{Fact: &pb.Fact_PodGone{PodGone: &pb.PodGone{Uid: uid}}}
 }
 
-func goneFact(uid string) *pb.SchedulerFrame {
-	return factFrame(&pb.Fact{Fact: &pb.Fact_PodGone{PodGone: &pb.PodGone{Uid: uid}}})
-}
-
-func roomFact() *pb.SchedulerFrame {
-	return factFrame(&pb.Fact{Fact: &pb.Fact_Room{Room: &pb.Room{}}})
-}
-
-func factFrame(fact *pb.Fact) *pb.SchedulerFrame {
-	return &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Facts{Facts: &pb.Facts{Facts: []*pb.Fact{fact}}}}
-}
+func roomFact() *pb.Fact { return &pb.Fact{Fact: &pb.Fact_Room{Room: &pb.Room{}}} }
 
 func finished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed

@@ -187,6 +187,7 @@ const (
 	leaveRefused leave = iota // held
 	leaveAsk                  // only the server can say
 	leaveQuiet                // allowed once, and this spent it
+	leaveLast                 // as leaveQuiet, and the cycle has no other left
 	leaveFree                 // allowed any number of times
 )
 
@@ -238,6 +239,9 @@ func (t *table) permit(uid types.UID) (leave, time.Duration, string) {
 		return leaveFree, 0, ""
 	case e.grant.spent < e.grant.quiet:
 		e.grant.spent++
+		if e.grant.spent == e.grant.quiet {
+			return leaveLast, e.grant.wait, ""
+		}
 		return leaveQuiet, e.grant.wait, ""
 	}
 	if e.grant.spent < math.MaxUint32 {

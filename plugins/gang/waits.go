@@ -114,9 +114,10 @@ func (s *stub) abort(allow *pb.Allow, missing []string, asking types.UID) string
 	return reason
 }
 
+// report tells what became of an Allow, at once: the server holds the group until it knows.
 func (s *stub) report(allow *pb.Allow, missing []string) {
 	if allow != nil {
-		s.client.Send(&pb.SchedulerFrame{Body: &pb.SchedulerFrame_CommitReport{
+		s.client.SendNow(&pb.Fact{Fact: &pb.Fact_CommitReport{
 			CommitReport: &pb.CommitReport{Commit: allow.GetCommit(), Missing: missing},
 		}})
 	}

@@ -9,26 +9,34 @@
 //   scheduler                                server
 //   Hello, Facts…, Synced            ──►     builds its state from these alone
 //                                    ◄──     Welcome, then Directives
-//   Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared)
-//   PreFilter|PostFilter|Permit …    ──►     one reply for each request whose call_id is not 0
-//                                    ◄──     …Reply, Directives
+//   Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared; a member waits
+//                                    ◄──     at Permit, lost its room, …), then Directives
+//   PreFilter | PostFilter | Permit  ──►     one reply each
+//                                    ◄──     Directives, …Reply
+//
+// What wants a reply is a call and has a frame of its own. Everything else is a fact, and facts share frames: a frame
+// costs both sides several times what a fact does. The scheduler holds facts back for a moment (2 ms at most) and sends
+// them when the moment is over, before a call, or at once with a fact that the server may act on. What follows from
+// the facts of one frame comes back in one Directives frame.
 //
 // What each extension point costs in the scheduling loop:
 //
-//   point       when a message is sent                                             waits for a reply
+//   point       when a message is sent                                             as
 //   QueueSort   never: the sort key comes with Admit, Less compares keys locally   -
 //   PreEnqueue  never: answered from what Admit and Hold said last                 -
-//   PreFilter   only for a member without an unspent try                           yes
-//   PostFilter  for a member that used its try and found no node                   yes
-//   Permit      always; the first Admit.quiet_permits of a cycle expect no reply   the others
-//   Unreserve   always                                                             no
+//   PreFilter   only for a member without an unspent try                           call
+//   PostFilter  for a member that used its try and found no node                   call; a fact if it is free
+//   Permit      always                                                             fact while Admit.quiet_permits last
+//                                                                                  or if it is free; else call
+//   Unreserve   always                                                             fact
 //
 // Errors end the stream with a gRPC status; the scheduler holds its gang pods, dials again and synchronizes.
 //
 //   code                 when                                                what the scheduler does
 //   INVALID_ARGUMENT     a frame that breaks this contract: no body, an      dials again with backoff, logs the text;
 //                        empty uid, a sequence number out of order,          it is a bug of the scheduler build
-//                        a first frame that is not Hello
+//                        a first frame that is not Hello, a call
+//                        without a call_id or a fact with one
 //   FAILED_PRECONDITION  Hello.contract is not spoken here                   dials again with backoff, logs both versions
 //   ABORTED              a newer session took over                           dials again with backoff
 //   UNAVAILABLE          the server drains, or is away                       dials again with backoff
@@ -230,8 +238,6 @@ type SchedulerFrame struct {
 	//	*SchedulerFrame_PreFilter
 	//	*SchedulerFrame_PostFilter
 	//	*SchedulerFrame_Permit
-	//	*SchedulerFrame_Unreserve
-	//	*SchedulerFrame_CommitReport
 	Body          isSchedulerFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -335,24 +341,6 @@ func (x *SchedulerFrame) GetPermit() *PermitRequest {
 	return nil
 }
 
-func (x *SchedulerFrame) GetUnreserve() *UnreserveRequest {
-	if x != nil {
-		if x, ok := x.Body.(*SchedulerFrame_Unreserve); ok {
-			return x.Unreserve
-		}
-	}
-	return nil
-}
-
-func (x *SchedulerFrame) GetCommitReport() *CommitReport {
-	if x != nil {
-		if x, ok := x.Body.(*SchedulerFrame_CommitReport); ok {
-			return x.CommitReport
-		}
-	}
-	return nil
-}
-
 type isSchedulerFrame_Body interface {
 	isSchedulerFrame_Body()
 }
@@ -381,14 +369,6 @@ type SchedulerFrame_Permit struct {
 	Permit *PermitRequest `protobuf:"bytes,7,opt,name=permit,proto3,oneof"`
 }
 
-type SchedulerFrame_Unreserve struct {
-	Unreserve *UnreserveRequest `protobuf:"bytes,8,opt,name=unreserve,proto3,oneof"`
-}
-
-type SchedulerFrame_CommitReport struct {
-	CommitReport *CommitReport `protobuf:"bytes,9,opt,name=commit_report,json=commitReport,proto3,oneof"`
-}
-
 func (*SchedulerFrame_Hello) isSchedulerFrame_Body() {}
 
 func (*SchedulerFrame_Facts) isSchedulerFrame_Body() {}
@@ -400,10 +380,6 @@ func (*SchedulerFrame_PreFilter) isSchedulerFrame_Body() {}
 func (*SchedulerFrame_PostFilter) isSchedulerFrame_Body() {}
 
 func (*SchedulerFrame_Permit) isSchedulerFrame_Body() {}
-
-func (*SchedulerFrame_Unreserve) isSchedulerFrame_Body() {}
-
-func (*SchedulerFrame_CommitReport) isSchedulerFrame_Body() {}
 
 type ServerFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -743,6 +719,10 @@ type Fact struct {
 	//	*Fact_GangObjectGone
 	//	*Fact_Namespace
 	//	*Fact_Capacity
+	//	*Fact_Permit
+	//	*Fact_PostFilter
+	//	*Fact_Unreserve
+	//	*Fact_CommitReport
 	Fact          isFact_Fact `protobuf_oneof:"fact"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -848,6 +828,42 @@ func (x *Fact) GetCapacity() *Capacity {
 	return nil
 }
 
+func (x *Fact) GetPermit() *PermitRequest {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_Permit); ok {
+			return x.Permit
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetPostFilter() *PostFilterRequest {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_PostFilter); ok {
+			return x.PostFilter
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetUnreserve() *UnreserveRequest {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_Unreserve); ok {
+			return x.Unreserve
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetCommitReport() *CommitReport {
+	if x != nil {
+		if x, ok := x.Fact.(*Fact_CommitReport); ok {
+			return x.CommitReport
+		}
+	}
+	return nil
+}
+
 type isFact_Fact interface {
 	isFact_Fact()
 }
@@ -880,6 +896,24 @@ type Fact_Capacity struct {
 	Capacity *Capacity `protobuf:"bytes,7,opt,name=capacity,proto3,oneof"`
 }
 
+type Fact_Permit struct {
+	// From here on: what happened to a member in the scheduling loop; not between Hello and Synced.
+	// call_id is 0: the scheduler did not wait. It returned Wait, or Success if the member is free.
+	Permit *PermitRequest `protobuf:"bytes,8,opt,name=permit,proto3,oneof"`
+}
+
+type Fact_PostFilter struct {
+	PostFilter *PostFilterRequest `protobuf:"bytes,9,opt,name=post_filter,json=postFilter,proto3,oneof"`
+}
+
+type Fact_Unreserve struct {
+	Unreserve *UnreserveRequest `protobuf:"bytes,10,opt,name=unreserve,proto3,oneof"`
+}
+
+type Fact_CommitReport struct {
+	CommitReport *CommitReport `protobuf:"bytes,11,opt,name=commit_report,json=commitReport,proto3,oneof"`
+}
+
 func (*Fact_Pod) isFact_Fact() {}
 
 func (*Fact_PodGone) isFact_Fact() {}
@@ -893,6 +927,14 @@ func (*Fact_GangObjectGone) isFact_Fact() {}
 func (*Fact_Namespace) isFact_Fact() {}
 
 func (*Fact_Capacity) isFact_Fact() {}
+
+func (*Fact_Permit) isFact_Fact() {}
+
+func (*Fact_PostFilter) isFact_Fact() {}
+
+func (*Fact_Unreserve) isFact_Fact() {}
+
+func (*Fact_CommitReport) isFact_Fact() {}
 
 // What the rules need of a pod that carries a gang mark, and no more. Sent when it comes and when any of this changes.
 type Pod struct {
@@ -1738,7 +1780,8 @@ type PermitReply struct {
 	CallId  uint64                 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	Verdict Verdict                `protobuf:"varint,2,opt,name=verdict,proto3,enum=muster.v1.Verdict" json:"verdict,omitempty"`
 	Reason  string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// With VERDICT_PASS: the quorum is complete; these waiting pods go with it. Commit in two steps as for Allow.
+	// With VERDICT_PASS: the quorum is complete; these waiting pods go with it. The pod that asked is not among them: it
+	// goes by the verdict. Commit in two steps as for Allow.
 	Allow         *Allow `protobuf:"bytes,4,opt,name=allow,proto3" json:"allow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2072,7 +2115,9 @@ type Admit struct {
 	Group   string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	Cycle   uint64                 `protobuf:"varint,2,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	Members []*Admission           `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	// So many Permits of this cycle cannot complete the quorum: return Wait without asking.
+	// So many Permits of this cycle, counted from its start and not from this Admit, return Wait without asking and are
+	// sent as facts. The one that uses them up is sent at once: it may complete the quorum, which Allow then says. With
+	// all that the group lacks, no Permit of an ordinary cycle waits for a reply.
 	QuietPermits uint32 `protobuf:"varint,4,opt,name=quiet_permits,json=quietPermits,proto3" json:"quiet_permits,omitempty"`
 	// The longest the group may wait, for the framework's own timer; the server ends waits earlier by Reject.
 	WaitMs int64 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
@@ -2440,7 +2485,7 @@ var File_muster_v1_scheduling_proto protoreflect.FileDescriptor
 
 const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"\n" +
-	"\x1amuster/v1/scheduling.proto\x12\tmuster.v1\"\xdb\x03\n" +
+	"\x1amuster/v1/scheduling.proto\x12\tmuster.v1\"\xde\x02\n" +
 	"\x0eSchedulerFrame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x05hello\x18\x02 \x01(\v2\x10.muster.v1.HelloH\x00R\x05hello\x12(\n" +
@@ -2450,9 +2495,7 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"pre_filter\x18\x05 \x01(\v2\x1b.muster.v1.PreFilterRequestH\x00R\tpreFilter\x12?\n" +
 	"\vpost_filter\x18\x06 \x01(\v2\x1c.muster.v1.PostFilterRequestH\x00R\n" +
 	"postFilter\x122\n" +
-	"\x06permit\x18\a \x01(\v2\x18.muster.v1.PermitRequestH\x00R\x06permit\x12;\n" +
-	"\tunreserve\x18\b \x01(\v2\x1b.muster.v1.UnreserveRequestH\x00R\tunreserve\x12>\n" +
-	"\rcommit_report\x18\t \x01(\v2\x17.muster.v1.CommitReportH\x00R\fcommitReportB\x06\n" +
+	"\x06permit\x18\a \x01(\v2\x18.muster.v1.PermitRequestH\x00R\x06permitB\x06\n" +
 	"\x04body\"\xab\x02\n" +
 	"\vServerFrame\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x12.muster.v1.WelcomeH\x00R\awelcome\x127\n" +
@@ -2474,7 +2517,7 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\rR\bcontract\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\tR\x05epoch\".\n" +
 	"\x05Facts\x12%\n" +
-	"\x05facts\x18\x01 \x03(\v2\x0f.muster.v1.FactR\x05facts\"\xf4\x02\n" +
+	"\x05facts\x18\x01 \x03(\v2\x0f.muster.v1.FactR\x05facts\"\xe6\x04\n" +
 	"\x04Fact\x12\"\n" +
 	"\x03pod\x18\x01 \x01(\v2\x0e.muster.v1.PodH\x00R\x03pod\x12/\n" +
 	"\bpod_gone\x18\x02 \x01(\v2\x12.muster.v1.PodGoneH\x00R\apodGone\x12%\n" +
@@ -2483,7 +2526,13 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"gangObject\x12E\n" +
 	"\x10gang_object_gone\x18\x05 \x01(\v2\x19.muster.v1.GangObjectGoneH\x00R\x0egangObjectGone\x124\n" +
 	"\tnamespace\x18\x06 \x01(\v2\x14.muster.v1.NamespaceH\x00R\tnamespace\x121\n" +
-	"\bcapacity\x18\a \x01(\v2\x13.muster.v1.CapacityH\x00R\bcapacityB\x06\n" +
+	"\bcapacity\x18\a \x01(\v2\x13.muster.v1.CapacityH\x00R\bcapacity\x122\n" +
+	"\x06permit\x18\b \x01(\v2\x18.muster.v1.PermitRequestH\x00R\x06permit\x12?\n" +
+	"\vpost_filter\x18\t \x01(\v2\x1c.muster.v1.PostFilterRequestH\x00R\n" +
+	"postFilter\x12;\n" +
+	"\tunreserve\x18\n" +
+	" \x01(\v2\x1b.muster.v1.UnreserveRequestH\x00R\tunreserve\x12>\n" +
+	"\rcommit_report\x18\v \x01(\v2\x17.muster.v1.CommitReportH\x00R\fcommitReportB\x06\n" +
 	"\x04fact\"\xee\x04\n" +
 	"\x03Pod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1c\n" +
@@ -2702,47 +2751,49 @@ var file_muster_v1_scheduling_proto_depIdxs = []int32{
 	17, // 3: muster.v1.SchedulerFrame.pre_filter:type_name -> muster.v1.PreFilterRequest
 	19, // 4: muster.v1.SchedulerFrame.post_filter:type_name -> muster.v1.PostFilterRequest
 	21, // 5: muster.v1.SchedulerFrame.permit:type_name -> muster.v1.PermitRequest
-	23, // 6: muster.v1.SchedulerFrame.unreserve:type_name -> muster.v1.UnreserveRequest
-	24, // 7: muster.v1.SchedulerFrame.commit_report:type_name -> muster.v1.CommitReport
-	7,  // 8: muster.v1.ServerFrame.welcome:type_name -> muster.v1.Welcome
-	25, // 9: muster.v1.ServerFrame.directives:type_name -> muster.v1.Directives
-	18, // 10: muster.v1.ServerFrame.pre_filter:type_name -> muster.v1.PreFilterReply
-	20, // 11: muster.v1.ServerFrame.post_filter:type_name -> muster.v1.PostFilterReply
-	22, // 12: muster.v1.ServerFrame.permit:type_name -> muster.v1.PermitReply
-	9,  // 13: muster.v1.Facts.facts:type_name -> muster.v1.Fact
-	10, // 14: muster.v1.Fact.pod:type_name -> muster.v1.Pod
-	11, // 15: muster.v1.Fact.pod_gone:type_name -> muster.v1.PodGone
-	12, // 16: muster.v1.Fact.room:type_name -> muster.v1.Room
-	13, // 17: muster.v1.Fact.gang_object:type_name -> muster.v1.GangObject
-	14, // 18: muster.v1.Fact.gang_object_gone:type_name -> muster.v1.GangObjectGone
-	15, // 19: muster.v1.Fact.namespace:type_name -> muster.v1.Namespace
-	16, // 20: muster.v1.Fact.capacity:type_name -> muster.v1.Capacity
-	33, // 21: muster.v1.Pod.annotations:type_name -> muster.v1.Pod.AnnotationsEntry
-	34, // 22: muster.v1.Pod.labels:type_name -> muster.v1.Pod.LabelsEntry
-	0,  // 23: muster.v1.Pod.standing:type_name -> muster.v1.Standing
-	1,  // 24: muster.v1.GangObject.source:type_name -> muster.v1.GangSource
-	35, // 25: muster.v1.GangObject.min_resources:type_name -> muster.v1.GangObject.MinResourcesEntry
-	36, // 26: muster.v1.GangObject.annotations:type_name -> muster.v1.GangObject.AnnotationsEntry
-	37, // 27: muster.v1.GangObject.unreadable:type_name -> muster.v1.GangObject.UnreadableEntry
-	1,  // 28: muster.v1.GangObjectGone.source:type_name -> muster.v1.GangSource
-	38, // 29: muster.v1.Namespace.labels:type_name -> muster.v1.Namespace.LabelsEntry
-	39, // 30: muster.v1.Capacity.allocatable:type_name -> muster.v1.Capacity.AllocatableEntry
-	2,  // 31: muster.v1.PermitReply.verdict:type_name -> muster.v1.Verdict
-	31, // 32: muster.v1.PermitReply.allow:type_name -> muster.v1.Allow
-	26, // 33: muster.v1.Directives.directives:type_name -> muster.v1.Directive
-	27, // 34: muster.v1.Directive.admit:type_name -> muster.v1.Admit
-	30, // 35: muster.v1.Directive.hold:type_name -> muster.v1.Hold
-	31, // 36: muster.v1.Directive.allow:type_name -> muster.v1.Allow
-	32, // 37: muster.v1.Directive.reject:type_name -> muster.v1.Reject
-	28, // 38: muster.v1.Admit.members:type_name -> muster.v1.Admission
-	29, // 39: muster.v1.Admission.key:type_name -> muster.v1.SortKey
-	3,  // 40: muster.v1.Scheduling.Session:input_type -> muster.v1.SchedulerFrame
-	4,  // 41: muster.v1.Scheduling.Session:output_type -> muster.v1.ServerFrame
-	41, // [41:42] is the sub-list for method output_type
-	40, // [40:41] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	7,  // 6: muster.v1.ServerFrame.welcome:type_name -> muster.v1.Welcome
+	25, // 7: muster.v1.ServerFrame.directives:type_name -> muster.v1.Directives
+	18, // 8: muster.v1.ServerFrame.pre_filter:type_name -> muster.v1.PreFilterReply
+	20, // 9: muster.v1.ServerFrame.post_filter:type_name -> muster.v1.PostFilterReply
+	22, // 10: muster.v1.ServerFrame.permit:type_name -> muster.v1.PermitReply
+	9,  // 11: muster.v1.Facts.facts:type_name -> muster.v1.Fact
+	10, // 12: muster.v1.Fact.pod:type_name -> muster.v1.Pod
+	11, // 13: muster.v1.Fact.pod_gone:type_name -> muster.v1.PodGone
+	12, // 14: muster.v1.Fact.room:type_name -> muster.v1.Room
+	13, // 15: muster.v1.Fact.gang_object:type_name -> muster.v1.GangObject
+	14, // 16: muster.v1.Fact.gang_object_gone:type_name -> muster.v1.GangObjectGone
+	15, // 17: muster.v1.Fact.namespace:type_name -> muster.v1.Namespace
+	16, // 18: muster.v1.Fact.capacity:type_name -> muster.v1.Capacity
+	21, // 19: muster.v1.Fact.permit:type_name -> muster.v1.PermitRequest
+	19, // 20: muster.v1.Fact.post_filter:type_name -> muster.v1.PostFilterRequest
+	23, // 21: muster.v1.Fact.unreserve:type_name -> muster.v1.UnreserveRequest
+	24, // 22: muster.v1.Fact.commit_report:type_name -> muster.v1.CommitReport
+	33, // 23: muster.v1.Pod.annotations:type_name -> muster.v1.Pod.AnnotationsEntry
+	34, // 24: muster.v1.Pod.labels:type_name -> muster.v1.Pod.LabelsEntry
+	0,  // 25: muster.v1.Pod.standing:type_name -> muster.v1.Standing
+	1,  // 26: muster.v1.GangObject.source:type_name -> muster.v1.GangSource
+	35, // 27: muster.v1.GangObject.min_resources:type_name -> muster.v1.GangObject.MinResourcesEntry
+	36, // 28: muster.v1.GangObject.annotations:type_name -> muster.v1.GangObject.AnnotationsEntry
+	37, // 29: muster.v1.GangObject.unreadable:type_name -> muster.v1.GangObject.UnreadableEntry
+	1,  // 30: muster.v1.GangObjectGone.source:type_name -> muster.v1.GangSource
+	38, // 31: muster.v1.Namespace.labels:type_name -> muster.v1.Namespace.LabelsEntry
+	39, // 32: muster.v1.Capacity.allocatable:type_name -> muster.v1.Capacity.AllocatableEntry
+	2,  // 33: muster.v1.PermitReply.verdict:type_name -> muster.v1.Verdict
+	31, // 34: muster.v1.PermitReply.allow:type_name -> muster.v1.Allow
+	26, // 35: muster.v1.Directives.directives:type_name -> muster.v1.Directive
+	27, // 36: muster.v1.Directive.admit:type_name -> muster.v1.Admit
+	30, // 37: muster.v1.Directive.hold:type_name -> muster.v1.Hold
+	31, // 38: muster.v1.Directive.allow:type_name -> muster.v1.Allow
+	32, // 39: muster.v1.Directive.reject:type_name -> muster.v1.Reject
+	28, // 40: muster.v1.Admit.members:type_name -> muster.v1.Admission
+	29, // 41: muster.v1.Admission.key:type_name -> muster.v1.SortKey
+	3,  // 42: muster.v1.Scheduling.Session:input_type -> muster.v1.SchedulerFrame
+	4,  // 43: muster.v1.Scheduling.Session:output_type -> muster.v1.ServerFrame
+	43, // [43:44] is the sub-list for method output_type
+	42, // [42:43] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_muster_v1_scheduling_proto_init() }
@@ -2757,8 +2808,6 @@ func file_muster_v1_scheduling_proto_init() {
 		(*SchedulerFrame_PreFilter)(nil),
 		(*SchedulerFrame_PostFilter)(nil),
 		(*SchedulerFrame_Permit)(nil),
-		(*SchedulerFrame_Unreserve)(nil),
-		(*SchedulerFrame_CommitReport)(nil),
 	}
 	file_muster_v1_scheduling_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerFrame_Welcome)(nil),
@@ -2775,6 +2824,10 @@ func file_muster_v1_scheduling_proto_init() {
 		(*Fact_GangObjectGone)(nil),
 		(*Fact_Namespace)(nil),
 		(*Fact_Capacity)(nil),
+		(*Fact_Permit)(nil),
+		(*Fact_PostFilter)(nil),
+		(*Fact_Unreserve)(nil),
+		(*Fact_CommitReport)(nil),
 	}
 	file_muster_v1_scheduling_proto_msgTypes[10].OneofWrappers = []any{}
 	file_muster_v1_scheduling_proto_msgTypes[23].OneofWrappers = []any{

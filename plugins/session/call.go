@@ -41,7 +41,7 @@ func (c *Client) Ask(build func(id uint64) *pb.SchedulerFrame) (*Call, error) {
 	c.calls.lastID++
 	call := &Call{client: c, id: c.calls.lastID, reply: make(chan *pb.ServerFrame, 1)}
 	call.request = build(call.id)
-	if !c.push(call.request) {
+	if !c.push(item{frame: call.request}, true) {
 		return nil, ErrNotConnected
 	}
 	if c.calls.pending == nil {

@@ -3,8 +3,9 @@
 // Package session keeps the one stream between muster-scheduler and muster-server.
 //
 // It knows frames, calls, deadlines and reconnecting, and nothing about gangs. Sending only appends to a queue
-// in memory: no caller ever waits for the network, except in Call.Wait, which has a deadline. Whatever goes
-// wrong on the stream ends the session and never the process; the next session starts with a snapshot.
+// in memory: no caller ever waits for the network, except in Call.Wait, which has a deadline. Facts rest in that queue
+// for a moment so that they share frames; see Config.Window. Whatever goes wrong on the stream ends the session and
+// never the process; the next session starts with a snapshot.
 package session
 
 import (
@@ -30,15 +31,15 @@ var (
 	// ErrTimeout is returned by a call whose reply did not come in time.
 	ErrTimeout = errors.New("muster-server did not answer in time")
 
-	errOverflow = errors.New("the server does not keep up: too many frames wait to be sent")
+	errOverflow = errors.New("the server does not keep up: too many facts and calls wait to be sent")
 	errSilent   = errors.New("the server left several calls in a row unanswered")
 )
 
 // Handler is the other side of a Client within the scheduler. All its methods are called from one goroutine.
 type Handler interface {
-	// Open is called when a stream stands. It calls begin once with the frames that open the session, while it
-	// holds whatever lock orders its later calls of Send and Ask: those then follow the opening.
-	Open(begin func(opening []*pb.SchedulerFrame))
+	// Open is called when a stream stands. It calls begin once with all there is, while it holds whatever lock orders
+	// its later calls of Send and Ask: those then follow the opening.
+	Open(begin func(hello *pb.Hello, all []*pb.Fact))
 	// Ready is called when the server has welcomed the session.
 	Ready()
 	// Directives is called for each Directives frame. An error ends the session.
@@ -55,12 +56,19 @@ type Client struct {
 	handler Handler
 
 	mu       sync.Mutex
-	live     bool // between begin and the end of the session: frames may be queued
+	live     bool // between begin and the end of the session: facts may be queued
 	welcomed bool // between Welcome and the end of the session: calls may be made
-	queue    []*pb.SchedulerFrame
-	wake     chan struct{}
+	queue    []item
+	window   *time.Timer   // runs while facts are held back
+	wake     chan struct{} // has a value if the queue is to be sent now
 	cancel   context.CancelCauseFunc
 	calls    calls
+}
+
+// item is what stands in the queue: a fact, or a frame that holds something else.
+type item struct {
+	fact  *pb.Fact
+	frame *pb.SchedulerFrame
 }
 
 // New returns a client for a valid config.
@@ -68,7 +76,13 @@ func New(config Config, handler Handler) *Client {
 	if config.MaxQueue <= 0 {
 		config.MaxQueue = defaultMaxQueue
 	}
-	return &Client{config: config, handler: handler, wake: make(chan struct{}, 1)}
+	if config.Window <= 0 {
+		config.Window = defaultWindow
+	}
+	c := &Client{config: config, handler: handler, wake: make(chan struct{}, 1)}
+	c.window = time.AfterFunc(time.Hour, c.flush)
+	c.window.Stop()
+	return c
 }
 
 // Run holds a session open until ctx ends.
@@ -112,7 +126,7 @@ func (c *Client) session(ctx context.Context) (welcomed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c.handler.Open(func(opening []*pb.SchedulerFrame) { c.begin(opening, cancel) })
+	c.handler.Open(func(hello *pb.Hello, all []*pb.Fact) { c.begin(hello, all, cancel) })
 
 	var sender sync.WaitGroup
 	sender.Go(func() {
@@ -134,12 +148,17 @@ func (c *Client) session(ctx context.Context) (welcomed bool, err error) {
 	return welcomed, err
 }
 
-func (c *Client) begin(opening []*pb.SchedulerFrame, cancel context.CancelCauseFunc) {
+func (c *Client) begin(hello *pb.Hello, all []*pb.Fact, cancel context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live, c.welcomed, c.cancel = true, false, cancel
-	c.queue = append([]*pb.SchedulerFrame(nil), opening...)
-	c.signal()
+	c.queue = make([]item, 0, len(all)+2)
+	c.queue = append(c.queue, item{frame: &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Hello{Hello: hello}}})
+	for _, fact := range all {
+		c.queue = append(c.queue, item{fact: fact})
+	}
+	c.queue = append(c.queue, item{frame: &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Synced{Synced: &pb.Synced{}}}})
+	c.flush()
 }
 
 func (c *Client) welcome() {
@@ -166,14 +185,22 @@ func (c *Client) Connected() bool {
 	return c.live && c.welcomed
 }
 
-// Send queues a frame. False means that there is no session; the next one will start from a snapshot.
-func (c *Client) Send(frame *pb.SchedulerFrame) bool {
+// Send queues a fact, which may wait for others to share its frame. False means that there is no session; the next one
+// will start from a snapshot.
+func (c *Client) Send(fact *pb.Fact) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.push(frame)
+	return c.push(item{fact: fact}, false)
 }
 
-func (c *Client) push(frame *pb.SchedulerFrame) bool {
+// SendNow queues a fact that the server may act on: neither it nor any before it waits any longer.
+func (c *Client) SendNow(fact *pb.Fact) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.push(item{fact: fact}, true)
+}
+
+func (c *Client) push(next item, now bool) bool {
 	if !c.live {
 		return false
 	}
@@ -181,8 +208,13 @@ func (c *Client) push(frame *pb.SchedulerFrame) bool {
 		c.hangUp(errOverflow)
 		return false
 	}
-	c.queue = append(c.queue, frame)
-	c.signal()
+	c.queue = append(c.queue, next)
+	switch {
+	case now || len(c.queue) >= maxFactsPerFrame:
+		c.flush()
+	case len(c.queue) == 1:
+		c.window.Reset(c.config.Window)
+	}
 	return true
 }
 
@@ -194,7 +226,8 @@ func (c *Client) hangUp(err error) {
 	}
 }
 
-func (c *Client) signal() {
+// flush has the queue sent. That it is empty by then does no harm.
+func (c *Client) flush() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -202,10 +235,10 @@ func (c *Client) signal() {
 }
 
 // take empties the queue.
-func (c *Client) take() []*pb.SchedulerFrame {
+func (c *Client) take() []item {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	frames := c.queue
+	queue := c.queue
 	c.queue = nil
-	return frames
+	return queue
 }

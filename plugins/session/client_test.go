@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 
 // recorder is a Handler that opens with Hello and Synced and remembers what happened.
 type recorder struct {
-	mu     sync.Mutex
+	all    []*pb.Fact // that the opening tells
 	ready  chan struct{}
 	closed chan error
 	late   chan *pb.ServerFrame
@@ -31,13 +30,8 @@ func newRecorder() *recorder {
 	return &recorder{ready: make(chan struct{}, 16), closed: make(chan error, 16), late: make(chan *pb.ServerFrame, 16), told: make(chan *pb.Directives, 16)}
 }
 
-func (r *recorder) Open(begin func([]*pb.SchedulerFrame)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	begin([]*pb.SchedulerFrame{
-		{Body: &pb.SchedulerFrame_Hello{Hello: &pb.Hello{Contract: Contract}}},
-		{Body: &pb.SchedulerFrame_Synced{Synced: &pb.Synced{}}},
-	})
+func (r *recorder) Open(begin func(*pb.Hello, []*pb.Fact)) {
+	begin(&pb.Hello{Contract: Contract}, r.all)
 }
 func (r *recorder) Ready()                                       { r.ready <- struct{}{} }
 func (r *recorder) Closed(err error)                             { r.closed <- err }
@@ -62,26 +56,43 @@ func start(t *testing.T, config Config) (*Client, *recorder) {
 	t.Helper()
 	r := newRecorder()
 	c := New(config, r)
+	run(t, c)
+	return c, r
+}
+
+func run(t *testing.T, c *Client) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); c.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	return c, r
 }
 
 func open(t *testing.T) (*Client, *recorder, *fakeserver.Server, *fakeserver.Session) {
 	t.Helper()
+	return openWith(t, 0)
+}
+
+// openWith opens a session that holds facts back for so long.
+func openWith(t *testing.T, window time.Duration) (*Client, *recorder, *fakeserver.Server, *fakeserver.Session) {
+	t.Helper()
 	server := fakeserver.Start(t)
-	c, r := start(t, Config{Server: server.Address})
+	c, r := start(t, Config{Server: server.Address, Window: window})
 	s, _, _ := server.Accept(t)
 	wait(t, r.ready)
 	return c, r, server, s
 }
 
-func fact(uid string) *pb.SchedulerFrame {
-	return &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Facts{Facts: &pb.Facts{Facts: []*pb.Fact{
-		{Fact: &pb.Fact_PodGone{PodGone: &pb.PodGone{Uid: uid}}},
-	}}}}
+func fact(uid string) *pb.Fact {
+	return &pb.Fact{Fact: &pb.Fact_PodGone{PodGone: &pb.PodGone{Uid: uid}}}
+}
+
+// told are the uids of the facts of a frame.
+func told(frame *pb.SchedulerFrame) (uids []string) {
+	for _, f := range frame.GetFacts().GetFacts() {
+		uids = append(uids, f.GetPodGone().GetUid())
+	}
+	return uids
 }
 
 func preFilter(id uint64) *pb.SchedulerFrame {
@@ -104,9 +115,15 @@ func TestFramesKeepOneOrderAndAreNumberedWithoutAGap(t *testing.T) {
 			want = append(want, "call")
 			continue
 		}
-		c.Send(fact(name))
+		if i%5 == 0 {
+			c.SendNow(fact(name))
+		} else {
+			c.Send(fact(name))
+		}
 		want = append(want, name)
 	}
+	c.SendNow(fact("last"))
+	want = append(want, "last")
 	seq := uint64(2) // Hello and Synced
 	for i := 0; i < len(want); {
 		frame := s.Next(t)
@@ -120,8 +137,8 @@ func TestFramesKeepOneOrderAndAreNumberedWithoutAGap(t *testing.T) {
 			i++
 			continue
 		}
-		for _, f := range frame.GetFacts().GetFacts() {
-			if got := f.GetPodGone().GetUid(); got != want[i] {
+		for _, got := range told(frame) {
+			if got != want[i] {
 				t.Fatalf("got %s, want %s", got, want[i])
 			}
 			i++
@@ -129,16 +146,112 @@ func TestFramesKeepOneOrderAndAreNumberedWithoutAGap(t *testing.T) {
 	}
 }
 
-func TestFactsThatStandTogetherShareFrames(t *testing.T) {
-	var frames []*pb.SchedulerFrame
-	for i := range 2*maxFactsPerFrame + 1 {
-		frames = append(frames, fact(fmt.Sprint(i)))
+// forever is a window that is never over while a test runs.
+const forever = time.Hour
+
+func TestFactsWaitForOthersUntilTheWindowIsOver(t *testing.T) {
+	c, _, _, s := openWith(t, 300*time.Millisecond)
+	for range 3 { // each window begins with the first fact that is held back, not with the session
+		begin := time.Now()
+		c.Send(fact("a"))
+		time.Sleep(100 * time.Millisecond)
+		c.Send(fact("b"))
+		c.Send(fact("c"))
+		if got := told(s.Next(t)); fmt.Sprint(got) != "[a b c]" {
+			t.Fatalf("the frame holds %v", got)
+		}
+		if took := time.Since(begin); took < 300*time.Millisecond {
+			t.Fatalf("it came after %s", took)
+		}
 	}
-	frames = append(frames, preFilter(1), fact("x"), fact("y"))
+	s.Silent(t)
+}
+
+func TestACallTakesAlongWhatWasHeldBack(t *testing.T) {
+	c, _, _, s := openWith(t, forever)
+	c.Send(fact("a"))
+	c.Send(fact("b"))
+	s.Silent(t)
+	if _, err := c.Ask(preFilter); err != nil {
+		t.Fatal(err)
+	}
+	c.Send(fact("behind"))
+	if got := told(s.Next(t)); fmt.Sprint(got) != "[a b]" {
+		t.Fatalf("the first frame holds %v", got)
+	}
+	if got := s.Next(t); got.GetPreFilter() == nil {
+		t.Fatalf("the second frame is %v", got)
+	}
+	c.SendNow(fact("last"))
+	var got []string
+	for len(got) < 2 { // in one frame or, if the sender was quick, in two
+		got = append(got, told(s.Next(t))...)
+	}
+	if fmt.Sprint(got) != "[behind last]" {
+		t.Fatalf("then came %v", got)
+	}
+}
+
+func TestAnUrgentFactDoesNotWaitAndKeepsItsPlace(t *testing.T) {
+	c, _, _, s := openWith(t, forever)
+	for round := range 50 {
+		a, b := fmt.Sprint("a", round), fmt.Sprint("b", round)
+		c.Send(fact(a))
+		c.SendNow(fact(b))
+		if got := told(s.Next(t)); fmt.Sprint(got) != fmt.Sprint([]string{a, b}) {
+			t.Fatalf("the frame holds %v", got)
+		}
+	}
+}
+
+func TestAFullFrameDoesNotWait(t *testing.T) {
+	c, _, _, s := openWith(t, forever)
+	for range maxFactsPerFrame - 1 {
+		c.Send(fact("a"))
+	}
+	s.Silent(t)
+	c.Send(fact("a"))
+	if got := len(told(s.Next(t))); got != maxFactsPerFrame {
+		t.Fatalf("the frame holds %d facts", got)
+	}
+}
+
+func TestTheOpeningDoesNotWait(t *testing.T) {
+	server := fakeserver.Start(t)
+	r := newRecorder()
+	for range maxFactsPerFrame + 1 {
+		r.all = append(r.all, fact("a"))
+	}
+	run(t, New(Config{Server: server.Address, Window: forever}, r))
+	_, hello, all := server.Accept(t)
+	if hello.GetContract() != Contract || len(all) != len(r.all) {
+		t.Fatalf("the opening has contract %d and %d facts", hello.GetContract(), len(all))
+	}
+}
+
+func TestFactsThatAreHeldBackEndWithTheirSession(t *testing.T) {
+	c, r, server, s := openWith(t, 100*time.Millisecond)
+	c.Send(fact("old"))
+	s.End(status.Error(codes.Unavailable, "draining"))
+	wait(t, r.closed)
+	s, _, all := server.Accept(t)
+	wait(t, r.ready)
+	c.SendNow(fact("new"))
+	if got := told(s.Next(t)); len(all) != 0 || fmt.Sprint(got) != "[new]" {
+		t.Fatalf("the new session opened with %v and was told %v", all, got)
+	}
+}
+
+func TestFactsThatStandTogetherShareFrames(t *testing.T) {
+	var queue []item
+	for i := range 2*maxFactsPerFrame + 1 {
+		queue = append(queue, item{fact: fact(fmt.Sprint(i))})
+	}
+	queue = append(queue, item{frame: preFilter(1)}, item{fact: fact("x")}, item{fact: fact("y")})
 	big := strings.Repeat("v", maxFactsBytes/2+1)
-	frames = append(frames, fact(big), fact(big))
+	queue = append(queue, item{fact: fact(big)}, item{fact: fact(big)})
 	var sizes []int
-	for _, frame := range coalesce(frames) {
+	for _, frame := range pack(queue) {
 		sizes = append(sizes, len(frame.GetFacts().GetFacts()))
 	}
 	// Full, full, rest, the call, x and y and one big, the other big.
@@ -270,15 +383,15 @@ func TestAnotherContractIsNamed(t *testing.T) {
 func TestAQueueThatOverflowsEndsTheSession(t *testing.T) {
 	server := fakeserver.Start(t)
 	r := newRecorder()
-	c := New(Config{Server: server.Address, MaxQueue: 3}, r)
+	c := New(Config{Server: server.Address, MaxQueue: 5}, r)
 	hungUp := make(chan error, 1)
-	c.begin(nil, func(err error) { hungUp <- err })
-	for i := range 3 {
+	c.begin(&pb.Hello{}, nil, func(err error) { hungUp <- err })
+	for i := range 3 { // beside Hello and Synced
 		if !c.Send(fact(fmt.Sprint(i))) {
 			t.Fatal("the queue should have room")
 		}
 	}
-	if c.Send(fact("too many")) || c.Send(fact("and now there is no session")) {
+	if c.Send(fact("too many")) || c.SendNow(fact("and now there is no session")) {
 		t.Fatal("the queue has no bound")
 	}
 	if err := wait(t, hungUp); !errors.Is(err, errOverflow) {

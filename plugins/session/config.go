@@ -29,8 +29,12 @@ const (
 	maxReceiveBytes = 16 << 20
 	// Facts are packed into frames of about this size at most: gRPC servers take 4 MiB unless told otherwise.
 	maxFactsBytes = 512 << 10
-	// So many facts to a frame, so that a server can answer a call between two of them.
+	// So many facts to a frame, so that a server can answer a call between two of them. So many are not held back.
 	maxFactsPerFrame = 512
+	// How long a fact waits for others to share its frame. A frame costs the server several times what a fact does,
+	// and the scheduler makes a fact or two about each pod it schedules, one pod a millisecond: at this length frames
+	// are shared, and no gang starts later by more than a part of what binding one pod takes.
+	defaultWindow = 2 * time.Millisecond
 	// A queue longer than this means that the server does not keep up. Dropping it and synchronizing anew is
 	// then both right and cheaper.
 	defaultMaxQueue = 1 << 18
@@ -56,8 +60,10 @@ type Config struct {
 	Server string
 	// TLS is required for host:port and not allowed for a unix socket.
 	TLS *TLS
-	// MaxQueue bounds the frames that wait to be sent; 0 means the default.
+	// MaxQueue bounds the facts and calls that wait to be sent; 0 means the default.
 	MaxQueue int
+	// Window is how long a fact may wait for others to share its frame; 0 means the default.
+	Window time.Duration
 }
 
 // TLS names the files of mutual TLS. They are read at every dial, so renewed certificates need no restart.

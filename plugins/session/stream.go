@@ -24,7 +24,7 @@ func (c *Client) sendAll(ctx context.Context, stream pb.Scheduling_SessionClient
 			return nil
 		case <-c.wake:
 		}
-		for _, frame := range coalesce(c.take()) {
+		for _, frame := range pack(c.take()) {
 			seq++
 			frame.Seq = seq
 			if err := stream.Send(frame); err != nil {
@@ -38,26 +38,24 @@ func (c *Client) sendAll(ctx context.Context, stream pb.Scheduling_SessionClient
 	}
 }
 
-// coalesce packs facts that stand next to each other into one frame. The order of everything stays.
-func coalesce(frames []*pb.SchedulerFrame) []*pb.SchedulerFrame {
-	out := frames[:0]
-	var open *pb.Facts // the Facts of the last frame of out, if more may be added
+// pack puts facts that stand next to each other into one frame. The order of everything stays.
+func pack(queue []item) (frames []*pb.SchedulerFrame) {
+	var open *pb.Facts // those of the last frame, if more may be added
 	size := 0
-	for _, frame := range frames {
-		facts := frame.GetFacts()
-		if facts == nil {
-			out, open = append(out, frame), nil
+	for _, next := range queue {
+		if next.fact == nil {
+			frames, open = append(frames, next.frame), nil
 			continue
 		}
-		n := proto.Size(facts)
-		if open != nil && size+n <= maxFactsBytes && len(open.Facts)+len(facts.Facts) <= maxFactsPerFrame {
-			open.Facts = append(open.Facts, facts.Facts...)
-			size += n
-			continue
+		n := proto.Size(next.fact)
+		if open == nil || size+n > maxFactsBytes || len(open.Facts) == maxFactsPerFrame {
+			open, size = &pb.Facts{}, 0
+			frames = append(frames, &pb.SchedulerFrame{Body: &pb.SchedulerFrame_Facts{Facts: open}})
 		}
-		out, open, size = append(out, frame), facts, n
+		open.Facts = append(open.Facts, next.fact)
+		size += n
 	}
-	return out
+	return frames
 }
 
 // receiveAll reads until the stream ends or a frame breaks the contract.

@@ -60,6 +60,17 @@ def test_every_kind_of_frame_has_a_golden_message() -> None:
     assert seen == wanted
 
 
+def test_every_kind_of_fact_has_a_golden_message() -> None:
+    frames = [frame_in(path) for path in GOLDEN]
+    seen = {
+        fact.WhichOneof("fact")
+        for frame in frames
+        if isinstance(frame, pb.SchedulerFrame)
+        for fact in frame.facts.facts
+    }
+    assert seen == {field.name for field in pb.Fact.DESCRIPTOR.fields}
+
+
 def test_the_generated_code_is_that_of_the_proto_files(tmp_path: Path) -> None:
     subprocess.run([REPO / "scripts" / "generate", tmp_path], check=True, capture_output=True)
     made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]

@@ -75,6 +75,11 @@ def pod(name: str, gang: str = "train", minimum: int | str = 3, **fields: Any) -
     return pb.Pod(uid=f"uid-{name}", namespace="a", name=name, annotations=annotations, **fields)
 
 
+def waits(uid: str) -> pb.Fact:
+    """A Permit for which no reply is wanted."""
+    return pb.Fact(permit=pb.PermitRequest(uid=uid, node_name="n1"))
+
+
 class Scheduler:
     """One session, frame by frame."""
 
@@ -91,7 +96,11 @@ class Scheduler:
         await self._stream.write(frame)
 
     async def facts(self, *pods: pb.Pod) -> None:
-        await self.send(facts=pb.Facts(facts=[pb.Fact(pod=pod) for pod in pods]))
+        await self.tell(*(pb.Fact(pod=pod) for pod in pods))
+
+    async def tell(self, *facts: pb.Fact) -> None:
+        """In one frame."""
+        await self.send(facts=pb.Facts(facts=facts))
 
     async def receive(self) -> pb.ServerFrame:
         frame = await asyncio.wait_for(self._stream.read(), 5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scheduling costs in calls to the server: nothing for plain pods, one round trip for a gang."""
+"""What scheduling costs in calls to the server: nothing for plain pods, one round trip at most for a gang."""
 
 import re
 
@@ -42,7 +42,7 @@ def test_plain_pods_cause_no_call_and_no_fact(world: World, cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("size", [2, 30])
-def test_a_gang_costs_one_round_trip_whatever_its_size(world: World, cluster: Cluster, size: int) -> None:
+def test_a_gang_costs_one_round_trip_at_most_whatever_its_size(world: World, cluster: Cluster, size: int) -> None:
     world.node("a", cpu=64)
     before = counters(cluster)
     names = [f"p{index}" for index in range(size)]
@@ -50,5 +50,5 @@ def test_a_gang_costs_one_round_trip_whatever_its_size(world: World, cluster: Cl
     world.wait_bound(names)
     calls = grown(before, counters(cluster), "muster_calls_total")
     waited = {key: count for key, count in calls.items() if 'result="quiet"' not in key}
-    assert sum(waited.values()) == 1, calls
+    assert sum(waited.values()) <= 1, calls
     assert sum(calls.values()) == size

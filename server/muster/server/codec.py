@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protobuf <-> core types. The only module that knows both; nothing is decided here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from muster.core import events
@@ -12,6 +12,7 @@ from muster.v1 import scheduling_pb2 as pb
 from muster.v1 import view_pb2 as view_pb
 
 MAX_REASON = 1024  # what a scheduler will put into an event; a longer one is cut
+MAX_UIDS = 20_000  # named in one Directives frame, about 4 MiB: a scheduler takes 16
 
 _STANDING = {
     pb.STANDING_UNSPECIFIED: Phase.PENDING,
@@ -72,13 +73,22 @@ def gang_object(message: pb.GangObject) -> GangObject:
     )
 
 
-def facts(message: pb.Facts) -> Iterable[events.Fact]:
+def facts(message: pb.Facts) -> Iterator[events.Event]:
     for fact in message.facts:
         match fact.WhichOneof("fact"):
             case "pod":
                 yield events.PodSeen(pod(fact.pod))
+            case "permit":
+                yield _permit(fact.permit, asked=False)
             case "pod_gone":
                 yield events.PodGone(_uid(fact.pod_gone.uid))
+            case "unreserve":
+                yield events.Unreserve(_uid(fact.unreserve.uid))
+            case "commit_report":
+                report = fact.commit_report
+                yield events.CommitReport(report.commit, tuple(_uid(uid) for uid in report.missing))
+            case "post_filter":
+                yield _post_filter(fact.post_filter, asked=False)
             case "gang_object":
                 yield events.ObjectSeen(gang_object(fact.gang_object))
             case "gang_object_gone":
@@ -129,31 +139,25 @@ def call(frame: pb.SchedulerFrame) -> events.Event:
     """The event of any frame that is neither Hello, Facts nor Synced."""
     match frame.WhichOneof("body"):
         case "pre_filter":
-            return events.PreFilter(_uid(frame.pre_filter.uid))
+            return events.PreFilter(_checked(frame.pre_filter, asked=True))
         case "post_filter":
-            return events.PostFilter(_uid(frame.post_filter.uid), frame.post_filter.message[:MAX_REASON])
+            return _post_filter(frame.post_filter, asked=True)
         case "permit":
-            request = frame.permit
-            return events.Permit(_uid(request.uid), request.node_name, asked=request.call_id != 0)
-        case "unreserve":
-            return events.Unreserve(_uid(frame.unreserve.uid))
-        case "commit_report":
-            report = frame.commit_report
-            return events.CommitReport(report.commit, tuple(_uid(uid) for uid in report.missing))
+            return _permit(frame.permit, asked=True)
         case body:
             raise ContractError(f"unexpected frame {body or 'without a body'}")
 
 
-def reply(frame: pb.SchedulerFrame, decision: Decision) -> pb.ServerFrame | None:
-    """The reply to a call, if one is wanted."""
+def reply(frame: pb.SchedulerFrame, decision: Decision) -> pb.ServerFrame:
+    """The reply to a call."""
     match frame.WhichOneof("body"):
-        case "pre_filter" if frame.pre_filter.call_id:
+        case "pre_filter":
             passed = decision.verdict is Verdict.PASS
             answer = pb.PreFilterReply(
                 call_id=frame.pre_filter.call_id, **{"pass": passed}, reason=_cut(decision.reason)
             )
             return pb.ServerFrame(pre_filter=answer)
-        case "post_filter" if frame.post_filter.call_id:
+        case "post_filter":
             return pb.ServerFrame(
                 post_filter=pb.PostFilterReply(
                     call_id=frame.post_filter.call_id,
@@ -162,20 +166,31 @@ def reply(frame: pb.SchedulerFrame, decision: Decision) -> pb.ServerFrame | None
                     whole_with=decision.whole_with,
                 )
             )
-        case "permit" if frame.permit.call_id:
+        case _:
             permit = pb.PermitReply(
                 call_id=frame.permit.call_id, verdict=_VERDICT[decision.verdict], reason=_cut(decision.reason)
             )
             if decision.allow is not None:
                 permit.allow.CopyFrom(_allow(decision.allow))
             return pb.ServerFrame(permit=permit)
-    return None
 
 
-def directives(effects: Iterable[Effect]) -> pb.ServerFrame | None:
-    """The effects the scheduler has to apply, in order; None if there are none. Marks are not its business."""
-    listed = [_directive(effect) for effect in effects if not isinstance(effect, Mark)]
-    return pb.ServerFrame(directives=pb.Directives(directives=listed)) if listed else None
+def directives(effects: Iterable[Effect]) -> Iterator[pb.ServerFrame]:
+    """The effects the scheduler has to apply, in order, in one frame unless they are very many. Marks are not its
+    business."""
+    listed: list[pb.Directive] = []
+    uids = 0
+    for effect in effects:
+        if isinstance(effect, Mark):
+            continue
+        named = len(effect.members) if isinstance(effect, Admit) else len(effect.uids)
+        if listed and uids + named > MAX_UIDS:
+            yield pb.ServerFrame(directives=pb.Directives(directives=listed))
+            listed, uids = [], 0
+        listed.append(_directive(effect))
+        uids += named
+    if listed:
+        yield pb.ServerFrame(directives=pb.Directives(directives=listed))
 
 
 def _directive(effect: Admit | Hold | Allow | Reject) -> pb.Directive:
@@ -238,6 +253,21 @@ def _member(seen: MemberView) -> view_pb.Member:
         reason=seen.why.reason.value if seen.why else "",
         sentence=seen.why.sentence if seen.why else "",
     )
+
+
+def _permit(request: pb.PermitRequest, asked: bool) -> events.Permit:
+    return events.Permit(_checked(request, asked), request.node_name, asked)
+
+
+def _post_filter(request: pb.PostFilterRequest, asked: bool) -> events.PostFilter:
+    return events.PostFilter(_checked(request, asked), request.message[:MAX_REASON])
+
+
+def _checked(request: pb.PreFilterRequest | pb.PostFilterRequest | pb.PermitRequest, asked: bool) -> PodUid:
+    """The uid of a request that has a call id if, and only if, it is a call."""
+    if (request.call_id != 0) is not asked:
+        raise ContractError(f"{type(request).__name__} as a {'call without' if asked else 'fact with'} a call_id")
+    return _uid(request.uid)
 
 
 def _allow(effect: Allow) -> pb.Allow:

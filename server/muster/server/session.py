@@ -10,7 +10,7 @@ import grpc
 import structlog
 
 from muster.core import events
-from muster.core.decision import Effect
+from muster.core.decision import Decision, Effect
 from muster.server import codec, metrics
 from muster.server.codec import ContractError
 from muster.server.engine import Engine
@@ -41,13 +41,15 @@ class Outbox:
         self._flushing = False
         self._task: asyncio.Task[None] | None = None
 
-    def put(self, frame: pb.ServerFrame | None) -> None:
-        if frame is not None:
-            self._frames.append(frame)
+    def put(self, *frames: pb.ServerFrame) -> None:
+        self._frames.extend(frames)
+
+    def direct(self, effects: Iterable[Effect]) -> None:
+        self._frames.extend(codec.directives(effects))
 
     def push(self, effects: Iterable[Effect]) -> None:
         """From outside the reading loop: a tick."""
-        self.put(codec.directives(effects))
+        self.direct(effects)
         if self._frames and not self._flushing:
             self._task = asyncio.create_task(self._flush_quietly())
 
@@ -120,15 +122,17 @@ class Session(rpc.SchedulingServicer):
         await outbox.flush()
         async for frame in numbered:
             if frame.WhichOneof("body") == "facts":
+                effects: list[Effect] = []
                 for fact in codec.facts(frame.facts):
-                    outbox.put(codec.directives(self._decide(fact).effects))
+                    effects += self._decide(fact).effects
+                outbox.direct(effects)
             else:
                 decision = self._decide(codec.call(frame))
-                outbox.put(codec.directives(decision.effects))
+                outbox.direct(decision.effects)
                 outbox.put(codec.reply(frame, decision))
             await outbox.flush()
 
-    def _decide(self, event: events.Event) -> Any:
+    def _decide(self, event: events.Event) -> Decision:
         try:
             return self._engine.handle(event)
         except Exception as error:

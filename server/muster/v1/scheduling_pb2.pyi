@@ -12,26 +12,34 @@ why the calls travel on the stream.
   scheduler                                server
   Hello, Facts…, Synced            ──►     builds its state from these alone
                                    ◄──     Welcome, then Directives
-  Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared)
-  PreFilter|PostFilter|Permit …    ──►     one reply for each request whose call_id is not 0
-                                   ◄──     …Reply, Directives
+  Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared; a member waits
+                                   ◄──     at Permit, lost its room, …), then Directives
+  PreFilter | PostFilter | Permit  ──►     one reply each
+                                   ◄──     Directives, …Reply
+
+What wants a reply is a call and has a frame of its own. Everything else is a fact, and facts share frames: a frame
+costs both sides several times what a fact does. The scheduler holds facts back for a moment (2 ms at most) and sends
+them when the moment is over, before a call, or at once with a fact that the server may act on. What follows from
+the facts of one frame comes back in one Directives frame.
 
 What each extension point costs in the scheduling loop:
 
-  point       when a message is sent                                             waits for a reply
+  point       when a message is sent                                             as
   QueueSort   never: the sort key comes with Admit, Less compares keys locally   -
   PreEnqueue  never: answered from what Admit and Hold said last                 -
-  PreFilter   only for a member without an unspent try                           yes
-  PostFilter  for a member that used its try and found no node                   yes
-  Permit      always; the first Admit.quiet_permits of a cycle expect no reply   the others
-  Unreserve   always                                                             no
+  PreFilter   only for a member without an unspent try                           call
+  PostFilter  for a member that used its try and found no node                   call; a fact if it is free
+  Permit      always                                                             fact while Admit.quiet_permits last
+                                                                                 or if it is free; else call
+  Unreserve   always                                                             fact
 
 Errors end the stream with a gRPC status; the scheduler holds its gang pods, dials again and synchronizes.
 
   code                 when                                                what the scheduler does
   INVALID_ARGUMENT     a frame that breaks this contract: no body, an      dials again with backoff, logs the text;
                        empty uid, a sequence number out of order,          it is a bug of the scheduler build
-                       a first frame that is not Hello
+                       a first frame that is not Hello, a call
+                       without a call_id or a fact with one
   FAILED_PRECONDITION  Hello.contract is not spoken here                   dials again with backoff, logs both versions
   ABORTED              a newer session took over                           dials again with backoff
   UNAVAILABLE          the server drains, or is away                       dials again with backoff
@@ -133,8 +141,6 @@ class SchedulerFrame(_message.Message):
     PRE_FILTER_FIELD_NUMBER: _builtins.int
     POST_FILTER_FIELD_NUMBER: _builtins.int
     PERMIT_FIELD_NUMBER: _builtins.int
-    UNRESERVE_FIELD_NUMBER: _builtins.int
-    COMMIT_REPORT_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """1, 2, 3, … within a session, without a gap."""
     @_builtins.property
@@ -149,10 +155,6 @@ class SchedulerFrame(_message.Message):
     def post_filter(self) -> Global___PostFilterRequest: ...
     @_builtins.property
     def permit(self) -> Global___PermitRequest: ...
-    @_builtins.property
-    def unreserve(self) -> Global___UnreserveRequest: ...
-    @_builtins.property
-    def commit_report(self) -> Global___CommitReport: ...
     def __init__(
         self,
         *,
@@ -163,14 +165,12 @@ class SchedulerFrame(_message.Message):
         pre_filter: Global___PreFilterRequest | None = ...,
         post_filter: Global___PostFilterRequest | None = ...,
         permit: Global___PermitRequest | None = ...,
-        unreserve: Global___UnreserveRequest | None = ...,
-        commit_report: Global___CommitReport | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "commit_report", b"commit_report", "facts", b"facts", "hello", b"hello", "permit", b"permit", "post_filter", b"post_filter", "pre_filter", b"pre_filter", "synced", b"synced", "unreserve", b"unreserve"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "facts", b"facts", "hello", b"hello", "permit", b"permit", "post_filter", b"post_filter", "pre_filter", b"pre_filter", "synced", b"synced"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "commit_report", b"commit_report", "facts", b"facts", "hello", b"hello", "permit", b"permit", "post_filter", b"post_filter", "pre_filter", b"pre_filter", "seq", b"seq", "synced", b"synced", "unreserve", b"unreserve"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "facts", b"facts", "hello", b"hello", "permit", b"permit", "post_filter", b"post_filter", "pre_filter", b"pre_filter", "seq", b"seq", "synced", b"synced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["hello", "facts", "synced", "pre_filter", "post_filter", "permit", "unreserve", "commit_report"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["hello", "facts", "synced", "pre_filter", "post_filter", "permit"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -319,6 +319,10 @@ class Fact(_message.Message):
     GANG_OBJECT_GONE_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
+    PERMIT_FIELD_NUMBER: _builtins.int
+    POST_FILTER_FIELD_NUMBER: _builtins.int
+    UNRESERVE_FIELD_NUMBER: _builtins.int
+    COMMIT_REPORT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> Global___Pod: ...
     @_builtins.property
@@ -333,6 +337,18 @@ class Fact(_message.Message):
     def namespace(self) -> Global___Namespace: ...
     @_builtins.property
     def capacity(self) -> Global___Capacity: ...
+    @_builtins.property
+    def permit(self) -> Global___PermitRequest:
+        """From here on: what happened to a member in the scheduling loop; not between Hello and Synced.
+        call_id is 0: the scheduler did not wait. It returned Wait, or Success if the member is free.
+        """
+
+    @_builtins.property
+    def post_filter(self) -> Global___PostFilterRequest: ...
+    @_builtins.property
+    def unreserve(self) -> Global___UnreserveRequest: ...
+    @_builtins.property
+    def commit_report(self) -> Global___CommitReport: ...
     def __init__(
         self,
         *,
@@ -343,12 +359,16 @@ class Fact(_message.Message):
         gang_object_gone: Global___GangObjectGone | None = ...,
         namespace: Global___Namespace | None = ...,
         capacity: Global___Capacity | None = ...,
+        permit: Global___PermitRequest | None = ...,
+        post_filter: Global___PostFilterRequest | None = ...,
+        unreserve: Global___UnreserveRequest | None = ...,
+        commit_report: Global___CommitReport | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "fact", b"fact", "gang_object", b"gang_object", "gang_object_gone", b"gang_object_gone", "namespace", b"namespace", "pod", b"pod", "pod_gone", b"pod_gone", "room", b"room"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "commit_report", b"commit_report", "fact", b"fact", "gang_object", b"gang_object", "gang_object_gone", b"gang_object_gone", "namespace", b"namespace", "permit", b"permit", "pod", b"pod", "pod_gone", b"pod_gone", "post_filter", b"post_filter", "room", b"room", "unreserve", b"unreserve"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "fact", b"fact", "gang_object", b"gang_object", "gang_object_gone", b"gang_object_gone", "namespace", b"namespace", "pod", b"pod", "pod_gone", b"pod_gone", "room", b"room"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "commit_report", b"commit_report", "fact", b"fact", "gang_object", b"gang_object", "gang_object_gone", b"gang_object_gone", "namespace", b"namespace", "permit", b"permit", "pod", b"pod", "pod_gone", b"pod_gone", "post_filter", b"post_filter", "room", b"room", "unreserve", b"unreserve"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pod", "pod_gone", "room", "gang_object", "gang_object_gone", "namespace", "capacity"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pod", "pod_gone", "room", "gang_object", "gang_object_gone", "namespace", "capacity", "permit", "post_filter", "unreserve", "commit_report"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -760,7 +780,8 @@ Global___Capacity: _TypeAlias = Capacity  # noqa: Y015
 @_typing.final
 class PreFilterRequest(_message.Message):
     """---- Calls -----------------------------------------------------------------------------------------
-    call_id 0: no reply is wanted.
+    A request in a frame of its own has a call_id, which is not 0 and not used twice; its reply repeats it. The same
+    message as a fact has none.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -904,7 +925,9 @@ class PermitReply(_message.Message):
     reason: _builtins.str
     @_builtins.property
     def allow(self) -> Global___Allow:
-        """With VERDICT_PASS: the quorum is complete; these waiting pods go with it. Commit in two steps as for Allow."""
+        """With VERDICT_PASS: the quorum is complete; these waiting pods go with it. The pod that asked is not among them: it
+        goes by the verdict. Commit in two steps as for Allow.
+        """
 
     def __init__(
         self,
@@ -1044,7 +1067,10 @@ class Admit(_message.Message):
     group: _builtins.str
     cycle: _builtins.int
     quiet_permits: _builtins.int
-    """So many Permits of this cycle cannot complete the quorum: return Wait without asking."""
+    """So many Permits of this cycle, counted from its start and not from this Admit, return Wait without asking and are
+    sent as facts. The one that uses them up is sent at once: it may complete the quorum, which Allow then says. With
+    all that the group lacks, no Permit of an ordinary cycle waits for a reply.
+    """
     wait_ms: _builtins.int
     """The longest the group may wait, for the framework's own timer; the server ends waits earlier by Reject."""
     free: _builtins.bool

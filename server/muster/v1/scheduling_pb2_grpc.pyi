@@ -12,26 +12,34 @@ why the calls travel on the stream.
   scheduler                                server
   Hello, Facts…, Synced            ──►     builds its state from these alone
                                    ◄──     Welcome, then Directives
-  Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared)
-  PreFilter|PostFilter|Permit …    ──►     one reply for each request whose call_id is not 0
-                                   ◄──     …Reply, Directives
+  Facts                            ──►     (a pod or PodGroup came, changed, went; room appeared; a member waits
+                                   ◄──     at Permit, lost its room, …), then Directives
+  PreFilter | PostFilter | Permit  ──►     one reply each
+                                   ◄──     Directives, …Reply
+
+What wants a reply is a call and has a frame of its own. Everything else is a fact, and facts share frames: a frame
+costs both sides several times what a fact does. The scheduler holds facts back for a moment (2 ms at most) and sends
+them when the moment is over, before a call, or at once with a fact that the server may act on. What follows from
+the facts of one frame comes back in one Directives frame.
 
 What each extension point costs in the scheduling loop:
 
-  point       when a message is sent                                             waits for a reply
+  point       when a message is sent                                             as
   QueueSort   never: the sort key comes with Admit, Less compares keys locally   -
   PreEnqueue  never: answered from what Admit and Hold said last                 -
-  PreFilter   only for a member without an unspent try                           yes
-  PostFilter  for a member that used its try and found no node                   yes
-  Permit      always; the first Admit.quiet_permits of a cycle expect no reply   the others
-  Unreserve   always                                                             no
+  PreFilter   only for a member without an unspent try                           call
+  PostFilter  for a member that used its try and found no node                   call; a fact if it is free
+  Permit      always                                                             fact while Admit.quiet_permits last
+                                                                                 or if it is free; else call
+  Unreserve   always                                                             fact
 
 Errors end the stream with a gRPC status; the scheduler holds its gang pods, dials again and synchronizes.
 
   code                 when                                                what the scheduler does
   INVALID_ARGUMENT     a frame that breaks this contract: no body, an      dials again with backoff, logs the text;
                        empty uid, a sequence number out of order,          it is a bug of the scheduler build
-                       a first frame that is not Hello
+                       a first frame that is not Hello, a call
+                       without a call_id or a fact with one
   FAILED_PRECONDITION  Hello.contract is not spoken here                   dials again with backoff, logs both versions
   ABORTED              a newer session took over                           dials again with backoff
   UNAVAILABLE          the server drains, or is away                       dials again with backoff
