@@ -203,7 +203,9 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def core_and_scheduler_agree_on_places(self) -> None:
-        if self.world.up or self.world.down:
+        if self.world.lag:
+            # A pod may pass Permit under a free leave while the news is on its way that it has it no more. The stub does
+            # not say which leave it was, so the core may think that it waits. It learns better when the pod is bound.
             return
         for gang in self.world.core.gangs.values():
             for member in gang.members.values():
@@ -279,5 +281,5 @@ class LaggingHistories(Histories):
 TestHistories = Histories.TestCase
 TestLaggingHistories = LaggingHistories.TestCase
 TestHistories.settings = TestLaggingHistories.settings = settings(
-    max_examples=400, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=250, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
