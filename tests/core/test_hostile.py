@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster.core import Core, events, spec
+from muster.core.agenda import Agenda
 from muster.core.decision import Admit
-from muster.core.model import GangSpec, Pod, PodUid
+from muster.core.model import GangSpec, GroupId, Pod, PodUid
 from muster.core.spec import Declaration, Defaults, declare
 from muster.core.view import GangPhase, view
 from tests.builders import pod
@@ -146,3 +147,10 @@ def life(core: Core) -> list[int]:
 def test_the_effort_for_a_gang_does_not_grow_with_the_number_of_others() -> None:
     life(Core())  # what is done once per process
     assert life(crowd(400)) == life(crowd(20))
+
+
+def test_a_gang_that_tries_for_ever_leaves_no_trail_in_the_agenda() -> None:
+    agenda = Agenda()
+    for second in range(10_000):
+        agenda.set(GroupId("a/train"), second + 1e6)
+    assert len(agenda._heap) < 100 and agenda.next() == 9_999 + 1e6

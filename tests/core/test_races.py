@@ -29,8 +29,8 @@ def run(world: Simulator, dice: random.Random, limit: float) -> list[str]:
             ends[uid] = world.now + PODS_RUN
             if gang not in started:
                 started.append(gang)
-        for uid in [uid for uid, end in ends.items() if uid in world.entries and end <= world.now]:
-            world.delete(world.entries[uid].pod.uid)
+        for uid in [uid for uid in world.entries if ends.get(uid, limit) <= world.now]:
+            world.delete(uid)
         reasons |= {group.failure.reason for group in world.core.groups.values() if group.failure}
         world.pass_time(dice.choice([0.05, 0.2, 0.5]))
     assert not world.entries, f"{sorted(world.entries)} never ran, {started} did; {reasons}"

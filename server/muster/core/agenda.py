@@ -19,6 +19,10 @@ class Agenda:
         elif self._due.get(group) != at:
             self._due[group] = at
             heapq.heappush(self._heap, (at, group))
+            if len(self._heap) > 64 + 4 * len(self._due):
+                # A group that tries again and again leaves a deadline behind each time, maybe weeks ahead.
+                self._heap = [(due, group) for group, due in self._due.items()]
+                heapq.heapify(self._heap)
 
     def next(self) -> float | None:
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
