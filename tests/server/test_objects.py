@@ -78,6 +78,7 @@ async def test_an_object_that_comes_and_goes_admits_and_holds(scheduler: Schedul
     ids=["room", "pod gone", "object gone", "no source", "no uid", "no name"],
 )
 async def test_what_may_not_stand_in_an_opening_breaks_the_contract(scheduler: Scheduler, fact: pb.Fact) -> None:
-    await opened(scheduler, fact)
+    await scheduler.send(hello=pb.Hello(contract=1, epoch="e1"))
+    await scheduler.send(facts=pb.Facts(facts=[fact]))
     code, _ = await scheduler.status()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
