@@ -51,6 +51,7 @@ class Engine:
         self._words = Words()
         self._clock = clock or SteadyClock()
         self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None  # what the timer is set to
         self._send: Callable[[Iterable[Effect]], None] | None = None
         self.scheduler_epoch = ""
         self.version = 0  # of the state; watchers compare
@@ -75,8 +76,9 @@ class Engine:
     def handle(self, event: events.Event) -> Decision:
         started = time.perf_counter()
         decision = self._core.handle(event, self._clock())
-        metrics.HANDLE_SECONDS.observe(time.perf_counter() - started)
-        self._record(event, decision)
+        metrics.handled(type(event).__name__, time.perf_counter() - started)
+        if decision.effects or decision.verdict is not Verdict.NONE:  # else it is a fact from which nothing followed
+            self._record(event, decision)
         for effect in decision.effects:
             if isinstance(effect, Mark):
                 self._writer.mark(self._pods(effect.uids))
@@ -93,18 +95,21 @@ class Engine:
         return [(pod.uid, pod.namespace, pod.name) for pod in pods if pod]
 
     def _arm(self) -> None:
+        due = self._core.next_due() if self._send is not None else None
+        if due == self._due:
+            return
         self._disarm()
-        due = self._core.next_due()
-        if due is not None and self._send is not None:
+        if due is not None:
             delay = max(0.0, due - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+            self._due, self._timer = due, asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._due = self._timer = None
 
     def _tick(self) -> None:
+        self._disarm()  # it fired, perhaps a little early: then it must be set to the same instant once more
         decision = self.handle(events.Tick())
         if self._send is not None and decision.effects:
             self._send(decision.effects)
@@ -135,7 +140,6 @@ class Engine:
 
     def _record(self, event: events.Event, decision: Decision) -> None:
         kind = type(event).__name__
-        metrics.count_event(kind)
         effects = [_shown(effect) for effect in decision.effects]
         if decision.allow is not None:
             effects.append(_shown(decision.allow))
@@ -143,8 +147,6 @@ class Engine:
             metrics.count_effect(effect[0])
         if decision.verdict is not Verdict.NONE:
             metrics.count_verdict(kind, decision.verdict.value)
-        elif not effects:
-            return  # a fact from which nothing followed
         log.info(
             "decision",
             point=kind,
