@@ -85,7 +85,7 @@ def measure(pods: int) -> Result:
             _live(core, index, clock, times)
 
     live(0, pods // GANG, None)
-    core.explanations()
+    core.explanations(10.0)
     gc.collect()
     rss = proc.rss_bytes(os.getpid())
     gc.freeze()  # as the server does with what it built at the start

@@ -30,6 +30,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, node
 	leave, wait, reason := s.table.permit(pod.UID)
 	switch leave {
 	case leaveFree:
+		request.Went = true
 		s.waits[pod.UID] = &waiter{phase: binding, since: start}
 		s.tellLocked(metrics.Permit, fact, s.client.Send)
 		s.mu.Unlock()

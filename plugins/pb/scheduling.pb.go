@@ -1716,10 +1716,12 @@ func (x *PostFilterReply) GetWholeWith() []string {
 }
 
 type PermitRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CallId        uint64                 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	Uid           string                 `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	NodeName      string                 `protobuf:"bytes,3,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	CallId   uint64                 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Uid      string                 `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	NodeName string                 `protobuf:"bytes,3,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// As a fact: the pod had a free leave and was let go; else it waits. What the server has decided since may differ.
+	Went          bool `protobuf:"varint,4,opt,name=went,proto3" json:"went,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1773,6 +1775,13 @@ func (x *PermitRequest) GetNodeName() string {
 		return x.NodeName
 	}
 	return ""
+}
+
+func (x *PermitRequest) GetWent() bool {
+	if x != nil {
+		return x.Went
+	}
+	return false
 }
 
 type PermitReply struct {
@@ -2618,11 +2627,12 @@ const file_muster_v1_scheduling_proto_rawDesc = "" +
 	"mayPreempt\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"whole_with\x18\x04 \x03(\tR\twholeWith\"W\n" +
+	"whole_with\x18\x04 \x03(\tR\twholeWith\"k\n" +
 	"\rPermitRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1b\n" +
-	"\tnode_name\x18\x03 \x01(\tR\bnodeName\"\x94\x01\n" +
+	"\tnode_name\x18\x03 \x01(\tR\bnodeName\x12\x12\n" +
+	"\x04went\x18\x04 \x01(\bR\x04went\"\x94\x01\n" +
 	"\vPermitReply\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12,\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x12.muster.v1.VerdictR\averdict\x12\x16\n" +

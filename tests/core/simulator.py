@@ -268,7 +268,7 @@ class Simulator:
             self.tell(events.Unreserve(uid))
         elif entry.free:
             entry.at = At.BINDING
-            self.tell(events.Permit(uid, "n1", asked=False))
+            self.tell(events.Permit(uid, "n1", asked=False, went=True))
         elif self.quiet.get(entry.group, 0) > 0:
             self.quiet[entry.group] -= 1
             entry.at = At.WAITING

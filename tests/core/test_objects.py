@@ -87,7 +87,7 @@ def test_an_object_without_members_is_seen_and_goes_without_a_trace() -> None:
     seen(core, podgroup("train", 3, created=7))
     shown = view(core, KEY, 0.0)
     assert (shown.phase, shown.min, shown.members, shown.created_ns) == (GangPhase.FORMING, 3, (), 7)
-    assert core.explanations() == []
+    assert core.explanations(10.0) == []
     core.handle(events.ObjectGone(Source.SIGS, "a", "train", "SIGS-train"), 0.0)
     assert not core.gangs and not core.groups and core.next_due() is None
 

@@ -11,7 +11,7 @@ Commands, one a line; names without a slash are in namespace a:
     namespace NAME [key=value …]           its labels, all of them, by what follows gang.muster.dev/
     capacity [cpu=N] [memory=N]            of all nodes together
     gone NAME | room | tick
-    prefilter NAME | postfilter NAME [message…] | permit NAME [quiet] | unreserve NAME
+    prefilter NAME | postfilter NAME [message…] | permit NAME [quiet | went] | unreserve NAME
     report COMMIT [missing NAME…]
     sync NAME:STANDING[:SECONDS]…          a session opens with all that is known so far, minus what is gone
     at SECONDS                             the clock; a tick runs at every instant the core asked for on the way
@@ -47,7 +47,7 @@ class Stage:
             case "state":
                 return [line for key in sorted(self.core.gangs) for line in self._state(key)]
             case "why":
-                return [f"{e.name}: {_why(e.why)}" for e in self.core.explanations()]
+                return [f"{e.name}: {_why(e.why)}" for e in self.core.explanations(self.now + 10)]
             case "gone":
                 self.known.pop(words[0], None)
             case "sync":
@@ -152,7 +152,8 @@ def _event(word: str, words: list[str]) -> events.Event:
         case "postfilter":
             return events.PostFilter(uid, " ".join(words[1:]))
         case "permit":
-            return events.Permit(uid, "n1", asked="quiet" not in words)
+            quiet = "quiet" in words or "went" in words
+            return events.Permit(uid, "n1", asked=not quiet, went="went" in words)
         case "unreserve":
             return events.Unreserve(uid)
         case "report":

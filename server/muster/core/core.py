@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Core: one door in, one decision out. Finds the gang and group an event is about and hands it over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from muster.core import events, reasons
 from muster.core.decision import Allow, Decision, Effect, Reject, Verdict
 from muster.core.explain import sentence, untold
 from muster.core.group import Group
-from muster.core.model import GangKey, GroupId, GangObject, Phase, Pod, PodUid
+from muster.core.model import GangKey, GangObject, GroupId, Phase, Pod, PodUid
 from muster.core.reasons import Explanation
 from muster.core.roster import Policy, Roster
 
 __all__ = ["Core", "Policy"]
 
 UNKNOWN = "not known to muster-server"
+
+SETTLED = 0.5  # seconds in which nothing happened to a group before its members' owners are told why it is held
+PATIENCE = 5.0  # seconds after which they are told although it does not come to rest
 
 
 class Core(Roster):
@@ -38,8 +41,8 @@ class Core(Roster):
                 return self._namespace_seen(event, now, out)
             case events.Capacity(allocatable):
                 return self._capacity(allocatable, now, out)
-            case events.Permit(uid, node, asked):
-                return self._permit(uid, node, asked, now, out)
+            case events.Permit():
+                return self._permit(event, now, out)
             case events.PreFilter(uid):
                 return self._pre_filter(uid, now, out)
             case events.PostFilter(uid, message):
@@ -60,21 +63,23 @@ class Core(Roster):
         """When the next Tick is wanted."""
         return self._agenda.next()
 
-    def explanations(self) -> list[Explanation]:
-        """What the owners of pods have not been told yet. Asked for a few times a second, not at every event, so
-        that a gang which arrives in a burst is explained once and not once for every member."""
+    def explanations(self, now: float) -> list[Explanation]:
+        """What the owners of pods have not been told yet. Asked for a few times a second. A group in which something
+        just happened is left for later, so that a gang which arrives in a burst is explained once, or not at all if
+        it runs a moment later, and not once for every member."""
         told: list[Explanation] = []
         for stray in self.strays.values():
             if not stray.told:
                 stray.told = True
                 pod, why = stray.pod, reasons.invalid(stray.declared.problems)
                 told.append(Explanation(pod.uid, pod.namespace, pod.name, None, why))
-        groups, self._unexplained = self._unexplained, {}
-        for group in groups.values():
+        for group in list(self._unexplained.values()):
+            if now - group.stirred_at < SETTLED and now - group.untold_since < PATIENCE:
+                continue
             news, more = untold(group)
             told.extend(news)
-            if more:
-                self._unexplained[group.id] = group
+            if not more:
+                del self._unexplained[group.id]
         return told
 
     def group_of(self, gang: GangKey) -> Group:
@@ -221,26 +226,31 @@ class Core(Roster):
             return Decision(Verdict.PASS, gang=gang.key, effects=tuple(out))
         if uid not in group.trying:
             return Decision(Verdict.REFUSE, sentence(group, member), gang.key)
-        others = tuple(other for other in group.trying if other != uid)
         # An eviction makes sense only if all that is lacking could be placed: this member and those still to be tried.
-        verdict = Verdict.PASS if len(others) + 1 == group.lacking() else Verdict.REFUSE
+        others = group.companions(member)
         why = group.no_node(member, message, now, out)
         self._advance(group, now, out)
-        whole_with = others if verdict is Verdict.PASS else ()
-        return Decision(verdict, why.sentence, gang.key, tuple(out), whole_with=whole_with)
+        if others is None:
+            return Decision(Verdict.REFUSE, why.sentence, gang.key, tuple(out))
+        return Decision(Verdict.PASS, why.sentence, gang.key, tuple(out), whole_with=others)
 
-    def _permit(self, uid: PodUid, node: str, asked: bool, now: float, out: list[Effect]) -> Decision:
+    def _permit(self, event: events.Permit, now: float, out: list[Effect]) -> Decision:
+        uid, asked = event.uid, event.asked
         member = self._members.get(uid)
         if member is None:
             return _answer(Verdict.REFUSE, UNKNOWN, None, uid, asked)
         group = self._group_of[member.gang.key]
-        verdict = group.place(member, node, now, asked)
+        verdict = group.place(member, event.node, now, asked, event.went)
         allow = None
         if verdict is Verdict.PASS and member.phase is Phase.WAITING:
             allow = group.commit(self._new_commit(group.id), without=uid if asked else None)
-        self._touch(group, now)
-        reason = "" if verdict is Verdict.PASS else sentence(group, member)
-        return _answer(verdict, reason, member.gang.key, uid, asked, allow)
+        if verdict is Verdict.WAIT and not group.trying:
+            self._advance(group, now, out)  # the picks have all had their try, and more are needed
+        else:
+            self._touch(group, now)
+        told = asked or verdict is Verdict.REFUSE
+        reason = sentence(group, member) if told and verdict is not Verdict.PASS else ""
+        return _answer(verdict, reason, member.gang.key, uid, asked, allow, out)
 
     def _unreserve(self, uid: PodUid, now: float, out: list[Effect]) -> Decision:
         member = self._members.get(uid)
@@ -260,10 +270,20 @@ class Core(Roster):
             return Decision()
         group = self.groups[group_id]
         group.committed(commit, missing, now, out)
+        if missing:
+            self._take_back_elsewhere(commit, missing, now, out)
         told = next(iter(group.gangs))
         for gang in list(group.gangs.values()):  # what changed while the order was on its way
             self._advance(self._regroup(gang, now, out), now, out)
         return Decision(gang=told, effects=tuple(out))
+
+    def _take_back_elsewhere(self, commit: int, missing: tuple[PodUid, ...], now: float, out: list[Effect]) -> None:
+        """Members that changed their gang while the order was on its way are not let through either."""
+        for member in [m for m in self._members.values() if m.commit == commit and m.phase is Phase.BINDING]:
+            group = self._group_of[member.gang.key]
+            group.undo(member, missing)
+            group.withdraw(member, reasons.lost_place(member.gang.key, member.pod.name, 0), out)
+            self._advance(group, now, out)
 
 
 def _turn(group: Group) -> tuple[int, int, GroupId]:
@@ -273,12 +293,18 @@ def _turn(group: Group) -> tuple[int, int, GroupId]:
 
 
 def _answer(
-    verdict: Verdict, reason: str, gang: GangKey | None, uid: PodUid, asked: bool, allow: Allow | None = None
+    verdict: Verdict,
+    reason: str,
+    gang: GangKey | None,
+    uid: PodUid,
+    asked: bool,
+    allow: Allow | None = None,
+    out: Sequence[Effect] = (),
 ) -> Decision:
     """A verdict at Permit, as a reply or, when the scheduler did not wait for one, as effects."""
     if asked:
-        return Decision(verdict, reason, gang, allow=allow)
-    effects: tuple[Effect, ...] = (allow,) if allow else ()
+        return Decision(verdict, reason, gang, tuple(out), allow=allow)
+    effects: list[Effect] = [allow] if allow else []
     if verdict is Verdict.REFUSE:
-        effects = (Reject((uid,), reason),)
-    return Decision(Verdict.NONE, reason, gang, effects)
+        effects.append(Reject((uid,), reason))
+    return Decision(Verdict.NONE, reason, gang, (*effects, *out))

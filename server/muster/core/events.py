@@ -79,11 +79,13 @@ class PostFilter:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The member has a node. `asked`: the scheduler waits for the verdict; else it returned Wait already."""
+    """The member has a node. `asked`: the scheduler waits for the verdict; else it returned Wait already, or, with
+    `went`, let the member go because it had a free leave."""
 
     uid: PodUid
     node: str = ""
     asked: bool = True
+    went: bool = False
 
 
 @dataclass(frozen=True, slots=True)

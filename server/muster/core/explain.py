@@ -24,7 +24,7 @@ def why(group: Group, member: Member, obstacle: Why | None) -> Why | None:
         return None
     if member.phase is Phase.WAITING:
         return reasons.waiting_for_quorum(gang.key, gang.placed(), gang.spec.min)
-    if group.failure is not None and (group.retry_at is not None or member.tried == group.cycle):
+    if group.failure is not None and (group.retry_at is not None or member.tried == group.cycle or group.probing()):
         return group.failure
     return reasons.surplus(gang.key, gang.spec.min)
 

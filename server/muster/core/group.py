@@ -49,6 +49,7 @@ class Group:
         self.failure: Why | None = None
         self.message = ""  # why the last failed member found no node, in the scheduler's words
         self.nudge_at: float | None = None
+        self.stirred_at = self.untold_since = 0.0  # when something happened to it; since when somebody is to be told
         self.remind_at: float | None = None  # timeout marks that nobody has seen on the pods are ordered again
         self.late: GangKey | None = None  # the gang for whose sake the group ran out of time
         # standoff.py reads and sets these
@@ -214,13 +215,11 @@ class Group:
         """Those for whom it stepped back have started, or gave up."""
         self.retry_at, self.vain = now, 0
 
-    def place(self, member: Member, node: str, now: float, asked: bool) -> Verdict:
+    def place(self, member: Member, node: str, now: float, asked: bool, went: bool) -> Verdict:
         """A member reached Permit. PASS and still WAITING means that it is ready: the caller commits."""
         if member.phase is not Phase.PENDING:
             return Verdict.WAIT if member.phase is Phase.WAITING else Verdict.PASS
         free, trying = self.free(member.gang), member.uid in self.trying
-        # The scheduler does not ask for one that has a free leave: it let it go, whatever has changed here since.
-        went = member.freely and not asked and not trying
         if not (free or trying or went):
             member.echoes += 1
             return Verdict.REFUSE  # its try was taken back while it was on its way here
@@ -262,11 +261,15 @@ class Group:
         lost = [member for member in members if member.uid in missing]
         for member in members:
             if member.phase is Phase.BINDING:
-                member.gang.move(member, Phase.PENDING)
-                member.node = ""
-                member.echoes += member not in lost
+                self.undo(member, missing)
         gang = lost[0].gang.key if lost else next(iter(self.gangs))
         self._set_back(reasons.lost_place(gang, lost[0].pod.name if lost else "that was deleted", 0), now, out)
+
+    def undo(self, member: Member, missing: tuple[PodUid, ...]) -> None:
+        """Its commit failed: it is where it was before, and if it still waited the scheduler has rejected it."""
+        member.gang.move(member, Phase.PENDING)
+        member.node = ""
+        member.echoes += member.uid not in missing
 
     def no_node(self, member: Member, message: str, now: float, out: list[Effect]) -> Why:
         """A member's try ended without a node."""
@@ -309,8 +312,10 @@ class Group:
             self.fail(member, why, now, out)
         elif not (self.free(member.gang) and member.freely and member.usable):
             # A failed bind, or a pod on its way out: nobody else is touched.
-            self._hold([member], reasons.bind_failed(member.gang.key, member.pod.name), out)
+            why = reasons.bind_failed(member.gang.key, member.pod.name)
+            self._hold([member], why, out)
             if not waited and not self.commits and not self.free(member.gang):
+                self.failure = why
                 self._back_off(now)  # a bind that fails at once must not be tried again at once, for ever
 
     def release(self, member: Member) -> None:
@@ -487,20 +492,45 @@ class Group:
     def _top_up(self, now: float, out: list[Effect]) -> None:
         """Admit as many members as the minimums still lack; start or end the cycle if that is due."""
         short = [gang for gang in self.gangs.values() if not self.free(gang) and gang.lacking() > gang.trying]
-        if not short:
+        if not short or (self.trying and self.probing()):
             return
         if not self.running:
             self.running = True
             self.cycle += 1
         picks: list[Member] = []
         for gang in short:
-            fresh = [m for m in gang.members.values() if m.eligible and m.tried < self.cycle]
-            fresh.sort(key=lambda member: (member.failures, inner_order(member.pod)))
-            picks += fresh[: gang.lacking() - gang.trying]
+            picks += self._fresh(gang)[: gang.lacking() - gang.trying]
+        if picks and self.probing():
+            picks = [max(picks, key=lambda member: member.failures)]
         if picks:
             self._admit(picks, now, out)
         elif not self.trying:
             self._back_off(now)  # a lenient cycle in which everybody had a try and too few found a place
+
+    def _fresh(self, gang: Gang) -> list[Member]:
+        """Members that had no try in this cycle, those with the fewest failures first."""
+        fresh = [member for member in gang.members.values() if member.eligible and member.tried < self.cycle]
+        return sorted(fresh, key=lambda member: (member.failures, inner_order(member.pod)))
+
+    def probing(self) -> bool:
+        """After a setback a strict group sends ahead the member that failed, and the others when that one has a place:
+        a gang that still does not fit then costs the scheduler one attempt and not one for each member."""
+        strict = all(gang.spec and gang.spec.mode is Mode.STRICT for gang in self.gangs.values())
+        return strict and self.setbacks > 0 and not self.count(Phase.WAITING)
+
+    def companions(self, member: Member) -> tuple[PodUid, ...] | None:
+        """The members that have to be placed besides this one for all minimums to be met; None if too few are left."""
+        chosen: list[PodUid] = []
+        for gang in self.gangs.values():
+            if self.free(gang):
+                continue
+            wanted = gang.lacking() - (gang is member.gang)
+            under_way = [m for m in self.trying.values() if m.gang is gang and m is not member]
+            found = [m.uid for m in (*under_way, *self._fresh(gang))][: max(0, wanted)]
+            if len(found) < wanted:
+                return None
+            chosen += found
+        return tuple(chosen)
 
     def _admit(self, members: list[Member], now: float, out: list[Effect]) -> None:
         for member in members:
@@ -518,7 +548,8 @@ class Group:
             member.freely = free
             self.admitted[member.uid] = member
             admissions.append((member.uid, self._key(member)))
-        quiet = 0 if free else max(0, self.lacking() - 1)
+        # The last one too: that the quorum is complete comes back as an Allow, and the scheduling loop never waits.
+        quiet = 0 if free else self.lacking()
         out.append(Admit(self.id, self.cycle, tuple(admissions), quiet, self.wait, free))
 
     def _key(self, member: Member) -> SortKey:

@@ -185,4 +185,7 @@ class Roster:
             self._backing_off[group.id] = group
         else:
             self._backing_off.pop(group.id, None)
-        self._unexplained[group.id] = group
+        group.stirred_at = now
+        if group.id not in self._unexplained:
+            group.untold_since = now
+            self._unexplained[group.id] = group

@@ -91,7 +91,7 @@ def _phase(gang: Gang, group: Group, obstacle: Why | None) -> GangPhase:
         return GangPhase.SATISFIED
     if gang.count(Phase.WAITING):
         return GangPhase.WAITING
-    return GangPhase.BACKING_OFF if group.retry_at is not None else GangPhase.TRYING
+    return GangPhase.BACKING_OFF if group.retry_at is not None and not gang.trying else GangPhase.TRYING
 
 
 def _gang_why(members: tuple[MemberView, ...]) -> Why | None:

@@ -256,7 +256,7 @@ def _member(seen: MemberView) -> view_pb.Member:
 
 
 def _permit(request: pb.PermitRequest, asked: bool) -> events.Permit:
-    return events.Permit(_checked(request, asked), request.node_name, asked)
+    return events.Permit(_checked(request, asked), request.node_name, asked, request.went)
 
 
 def _post_filter(request: pb.PostFilterRequest, asked: bool) -> events.PostFilter:

@@ -894,19 +894,23 @@ class PermitRequest(_message.Message):
     CALL_ID_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     NODE_NAME_FIELD_NUMBER: _builtins.int
+    WENT_FIELD_NUMBER: _builtins.int
     call_id: _builtins.int
     uid: _builtins.str
     node_name: _builtins.str
+    went: _builtins.bool
+    """As a fact: the pod had a free leave and was let go; else it waits. What the server has decided since may differ."""
     def __init__(
         self,
         *,
         call_id: _builtins.int = ...,
         uid: _builtins.str = ...,
         node_name: _builtins.str = ...,
+        went: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "node_name", b"node_name", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "node_name", b"node_name", "uid", b"uid", "went", b"went"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
