@@ -55,12 +55,16 @@ func (f *failing) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState
 
 func (f *failing) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (map[string]time.Duration, *fwk.Status) {
 	die("before-Permit")
-	waits, status := f.Framework.RunPermitPlugins(ctx, state, pod, node)
-	die("after-Permit")
+	defer die("after-Permit")
+	return f.Framework.RunPermitPlugins(ctx, state, pod, node)
+}
+
+func (f *failing) WaitOnPermit(ctx context.Context, pod *v1.Pod) *fwk.Status {
+	status := f.Framework.WaitOnPermit(ctx, pod)
 	if status.IsSuccess() {
 		die("after-quorum")
 	}
-	return waits, status
+	return status
 }
 
 func (f *failing) AddWaitingPod(pod *v1.Pod, waits map[string]time.Duration) {
