@@ -15,7 +15,9 @@ Where to look:
     decision.py   all that can be answered
     reasons.py    the closed list of reasons a pod is held, and their sentences
     gang.py       members of one gang: phases, counts, whose settings hold
-    group.py      gangs that start together: cycles, waits, backoff, quorum
+    standing.py   what is true of a group of gangs that start together
+    steps.py      admit, hold, give back, back off: what its decisions are made of
+    group.py      what follows from what happens to it: cycles, quorum, commits
     standoff.py   gangs that hold room each other need: who steps back
     agenda.py     which group wants to be looked at when
     roster.py     who belongs where: pods and objects to gangs, gangs to groups
