@@ -31,9 +31,9 @@ const (
 	maxFactsBytes = 512 << 10
 	// So many facts to a frame, so that a server can answer a call between two of them. So many are not held back.
 	maxFactsPerFrame = 512
-	// How long a fact waits for others to share its frame. A frame costs the server several times what a fact does,
-	// and the scheduler makes a fact or two about each pod it schedules, one pod a millisecond: at this length frames
-	// are shared, and no gang starts later by more than a part of what binding one pod takes.
+	// How long a fact waits for others to share its frame. A frame costs the server several times what a fact does, and
+	// a pod that is scheduled makes three facts: at this length about four share a frame. A gang whose last pod just
+	// came is admitted later by so much; what may complete a quorum does not wait.
 	defaultWindow = 2 * time.Millisecond
 	// A queue longer than this means that the server does not keep up. Dropping it and synchronizing anew is
 	// then both right and cheaper.

@@ -18,9 +18,9 @@ why the calls travel on the stream.
                                    ◄──     Directives, …Reply
 
 What wants a reply is a call and has a frame of its own. Everything else is a fact, and facts share frames: a frame
-costs both sides several times what a fact does. The scheduler holds facts back for a moment (2 ms at most) and sends
+costs the server several times what a fact does. The scheduler holds facts back for a moment (2 ms at most) and sends
 them when the moment is over, before a call, or at once with a fact that the server may act on. What follows from
-the facts of one frame comes back in one Directives frame.
+the facts of one frame comes back in one Directives frame, or in a few if it names very many pods.
 
 What each extension point costs in the scheduling loop:
 
