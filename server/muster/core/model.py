@@ -14,6 +14,9 @@ GroupId = NewType("GroupId", str)  # the sorted keys of its gangs, joined by ","
 class Phase(Enum):
     """Where a member stands. Exactly one at a time; gang.py has the table of transitions."""
 
+    # By identity: the hash of an Enum is Python code, and phases are counted at every event.
+    __hash__ = object.__hash__
+
     PENDING = "Pending"  # not placed
     WAITING = "Waiting"  # has a node and waits at Permit for the others
     BINDING = "Binding"  # was let through Permit; its bind is under way

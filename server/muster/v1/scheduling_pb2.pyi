@@ -47,6 +47,9 @@ Errors end the stream with a gRPC status; the scheduler holds its gang pods, dia
                        the server's log
 
 A verdict about a pod is never a gRPC error.
+
+Health is the standard service grpc.health.v1.Health, with the names "", "muster.v1.Scheduling" and "muster.v1.View":
+SERVING from the first moment, NOT_SERVING while the server drains.
 """
 
 from collections import abc as _abc
