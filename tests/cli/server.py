@@ -4,6 +4,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -113,7 +114,14 @@ async def start(
 ) -> Process:
     command = (sys.executable, "-m", "muster.cli", *arguments)
     return await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=stdout, stderr=PIPE, cwd=cwd, env=environment(env or {})
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=PIPE,
+        cwd=cwd,
+        env=environment(env or {}),
+        # A shell that runs the tests in the background has them ignore Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -146,7 +146,9 @@ def life(core: Core) -> list[int]:
 
 def test_the_effort_for_a_gang_does_not_grow_with_the_number_of_others() -> None:
     life(Core())  # what is done once per process
-    assert life(crowd(400)) == life(crowd(20))
+    few, many = life(crowd(20)), life(crowd(400))
+    # A collection of garbage may run a function or two in between; a look at every gang would run hundreds.
+    assert all(abs(a - b) <= 5 for a, b in zip(few, many, strict=True)), (few, many)
 
 
 def test_a_gang_that_tries_for_ever_leaves_no_trail_in_the_agenda() -> None:

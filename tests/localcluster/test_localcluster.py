@@ -93,7 +93,8 @@ def test_accounts_have_the_rights_they_need_and_no_more(cluster: Cluster) -> Non
     assert can("server", "create", "events.events.k8s.io")
     for request in (
         ["list", "secrets"],
-        ["list", "pods"],
+        ["delete", "pods"],
+        ["update", "podgroups.scheduling.sigs.k8s.io"],
         ["create", "pods", "--subresource=binding"],
         ["update", "nodes"],
     ):
